@@ -1,0 +1,309 @@
+"""Owns the errors of Treadle: what went wrong, whose fault it is, and what to do. Raises nothing itself.
+
+```
+TreadleError                      code, details, to_wire()
+├── CallerError                   the call cannot be right; nothing was written; repeating it changes nothing
+│   ├── InvalidInput              invalid_id, empty_content, invalid_content, invalid_value, invalid_cursor, ...
+│   ├── LimitExceeded             names the limit and the size met
+│   ├── ThreadNotFound, ExecutionNotFound, AgentNotFound, InputNotFound, MessageNotFound
+│   ├── ThreadExists, ThreadTerminated, IdempotencyConflict, InputWithdrawn
+│   ├── CursorConflict            another generation, or beyond the head
+│   └── WouldBlock, WaitCycle     waiting here could never end, or would stop an event loop
+├── Unavailable                   not now; repeat with the same id
+│   ├── StorageFull, StoreFailed, StoreInUse, StoreClosed, AppendConflict
+│   ├── OutcomeUnknown, ThreadActorCrashed, ThreadQuarantined, ThreadOverloaded
+│   └── NoWorker, RuntimeClosed, CloseIncomplete
+├── StoreUnreadable               stop: the bytes are not what this version can read
+│   └── CorruptRecord, SchemaTooNew, NotAStore
+└── InternalError                 a bug of ours; nothing was folded, the thread goes on
+```
+
+Catch by fault, not by name: `except CallerError` is a bug in the calling program, `except Unavailable` is worth
+repeating with the same id, the rest is worth a report.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+__all__ = [
+    "AgentNotFound",
+    "AppendConflict",
+    "CallerError",
+    "CloseIncomplete",
+    "CorruptRecord",
+    "CursorConflict",
+    "ExecutionNotFound",
+    "IdempotencyConflict",
+    "InputNotFound",
+    "InputWithdrawn",
+    "InternalError",
+    "InvalidInput",
+    "LimitExceeded",
+    "MessageNotFound",
+    "NoWorker",
+    "NotAStore",
+    "OutcomeUnknown",
+    "RuntimeClosed",
+    "SchemaTooNew",
+    "StorageFull",
+    "StoreClosed",
+    "StoreFailed",
+    "StoreInUse",
+    "StoreUnreadable",
+    "ThreadActorCrashed",
+    "ThreadExists",
+    "ThreadNotFound",
+    "ThreadOverloaded",
+    "ThreadQuarantined",
+    "ThreadTerminated",
+    "TreadleError",
+    "Unavailable",
+    "WaitCycle",
+    "WouldBlock",
+    "shorten",
+]
+
+
+def shorten(value: object, width: int = 80) -> str:
+    """Show an offending value in at most `width` characters, so that an error stays readable and bounded."""
+    try:
+        # A slice first: the repr of a huge string or list costs its whole size.
+        text = repr(value[: width * 2]) if isinstance(value, str | bytes) else repr(value)
+    except Exception as error:  # noqa: BLE001 - a broken __repr__ belongs to the caller's value and must not hide our error
+        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+class TreadleError(Exception):
+    """Root of all errors of Treadle.
+
+    Attributes:
+        code: stable, snake_case; what programs compare and HTTP answers carry.
+        details: the ids and values needed to act, JSON data.
+    """
+
+    code: ClassVar[str] = "treadle_error"
+
+    def __init__(self, message: str, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details = details
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An error must survive a process boundary with its ids; the default loses keyword arguments.
+        return _rebuild, (type(self), self.message, self.details, self.__dict__.get("code"))
+
+    def to_wire(self) -> dict[str, object]:
+        """Return the JSON form: code, message, details."""
+        return {"code": self.code, "message": self.message, "details": self.details}
+
+
+def _rebuild(kind: type[TreadleError], message: str, details: dict[str, object], code: str | None) -> TreadleError:
+    error = kind.__new__(kind)
+    TreadleError.__init__(error, message, **details)
+    if code is not None:
+        error.__dict__["code"] = code
+    return error
+
+
+class CallerError(TreadleError):
+    """The call cannot be right; nothing was written, and repeating it changes nothing."""
+
+    code = "caller_error"
+
+
+class InvalidInput(CallerError):
+    """An argument is malformed; `code` says how, `details` carries the offending value, shortened."""
+
+    code = "invalid_input"
+
+    def __init__(self, message: str, *, code: str = "invalid_input", **details: object) -> None:
+        super().__init__(message, **details)
+        self.__dict__["code"] = code
+
+
+class LimitExceeded(CallerError):
+    """A named limit was met; `details` has `limit`, `maximum` and `met`."""
+
+    code = "limit_exceeded"
+
+
+class ThreadNotFound(CallerError):
+    """No thread has this id: never created here, or deleted."""
+
+    code = "thread_not_found"
+
+
+class ExecutionNotFound(CallerError):
+    """The thread has no execution with this id."""
+
+    code = "execution_not_found"
+
+
+class AgentNotFound(CallerError):
+    """No agent of this name is registered with the runtime."""
+
+    code = "agent_not_found"
+
+
+class InputNotFound(CallerError):
+    """The thread has recorded no input or control with this id."""
+
+    code = "input_not_found"
+
+
+class MessageNotFound(CallerError):
+    """The thread has no message with this id."""
+
+    code = "message_not_found"
+
+
+class ThreadExists(CallerError):
+    """A thread with this id was created before, even if deleted since."""
+
+    code = "thread_exists"
+
+
+class ThreadTerminated(CallerError):
+    """The thread was terminated; it takes no further input. `details["terminated_at"]` is in microseconds."""
+
+    code = "thread_terminated"
+
+
+class IdempotencyConflict(CallerError):
+    """This input or control id was accepted before with other content; use a new id for new content."""
+
+    code = "idempotency_conflict"
+
+
+class InputWithdrawn(CallerError):
+    """The awaited input was taken back before it ran."""
+
+    code = "input_withdrawn"
+
+
+class CursorConflict(CallerError):
+    """The cursor names another generation or lies beyond the head; start again from a snapshot."""
+
+    code = "cursor_conflict"
+
+
+class WouldBlock(CallerError):
+    """`.result()` on a worker that runs an event loop would stop that loop; `await` the reply instead."""
+
+    code = "would_block"
+
+
+class WaitCycle(CallerError):
+    """This wait would close a circle: each execution in it waits for the next."""
+
+    code = "wait_cycle"
+
+
+class Unavailable(TreadleError):
+    """Not now, and not the caller's fault; repeat with the same id."""
+
+    code = "unavailable"
+
+
+class StorageFull(Unavailable):
+    """The disk or the map has no room; nothing was written. Free space and repeat."""
+
+    code = "storage_full"
+
+
+class StoreFailed(Unavailable):
+    """The store met an error that it cannot judge and takes no more writes; reopening it recovers."""
+
+    code = "store_failed"
+
+
+class StoreInUse(Unavailable):
+    """Another process or runtime owns the data directory; `details` names the holder."""
+
+    code = "store_in_use"
+
+
+class StoreClosed(Unavailable):
+    """The store is not open."""
+
+    code = "store_closed"
+
+
+class AppendConflict(Unavailable):
+    """The thread's head is not where the writer expected it, or a newer incarnation writes; nothing was written."""
+
+    code = "append_conflict"
+
+
+class OutcomeUnknown(Unavailable):
+    """Whether the call was written could not be told; repeat it with the same id."""
+
+    code = "outcome_unknown"
+
+
+class ThreadActorCrashed(Unavailable):
+    """The thread's actor crashed while handling this call; it may have been written. Repeat with the same id."""
+
+    code = "thread_actor_crashed"
+
+
+class ThreadQuarantined(Unavailable):
+    """The thread's actor crashed too often and rests until the store is opened again."""
+
+    code = "thread_quarantined"
+
+
+class ThreadOverloaded(Unavailable):
+    """The thread's mailbox is full; nothing was stored. Let it work some off and repeat."""
+
+    code = "thread_overloaded"
+
+
+class NoWorker(Unavailable):
+    """Too many workers were abandoned to late bodies; no plain-function execution can start."""
+
+    code = "no_worker"
+
+
+class RuntimeClosed(Unavailable):
+    """The runtime is closing, closed, or not yet open."""
+
+    code = "runtime_closed"
+
+
+class CloseIncomplete(Unavailable):
+    """The store refused some last commits; `details["threads"]` will be settled by the next open."""
+
+    code = "close_incomplete"
+
+
+class StoreUnreadable(TreadleError):
+    """The bytes are not what this version can read; stop, and look at the store."""
+
+    code = "store_unreadable"
+
+
+class CorruptRecord(StoreUnreadable):
+    """A stored record does not decode; `details` names table and key."""
+
+    code = "corrupt_record"
+
+
+class SchemaTooNew(StoreUnreadable):
+    """The store was written by a newer version."""
+
+    code = "schema_too_new"
+
+
+class NotAStore(StoreUnreadable):
+    """The path is not a Treadle store, or cannot be used as one; nothing in it was changed."""
+
+    code = "not_a_store"
+
+
+class InternalError(TreadleError):
+    """A bug of ours; nothing was folded, and the thread goes on. Worth a report."""
+
+    code = "internal_error"

@@ -1,0 +1,69 @@
+"""Owns every limit and default duration, with its unit and its reason. Decides nothing.
+
+Sizes are bytes of UTF-8 or msgpack, durations seconds. Each refusal is an error that names the limit and the size met.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+KIB: Final = 1 << 10
+MIB: Final = 1 << 20
+
+ID_LENGTH_MAX: Final = 128  # an LMDB key ends at 511 bytes, and an id shares it with a prefix
+NAME_BYTES_MAX: Final = 256  # a longer user-chosen key is stored under its SHA-256
+MESSAGE_BYTES_MAX: Final = MIB  # contract I.4
+MESSAGES_PER_INPUT_MAX: Final = 256  # one input always fits one batch
+INPUT_BYTES_MAX: Final = 4 * MIB  # the sum over one input's messages; a batch's own limit
+ATTACHMENTS_MAX: Final = 256  # contract I.4
+QUEUED_MAX: Final = 10_000  # rows waiting in one thread's inbox, contract I.4
+VALUE_BYTES_MAX: Final = MIB  # contract I.4
+VALUE_DEPTH_MAX: Final = 64  # msgpack and JSON decoders both recurse; Python's own limit is 1,000 frames
+TAGS_MAX: Final = 64
+TAG_LENGTH_MAX: Final = 128
+REASON_LENGTH_MAX: Final = 1_024  # an interruption's text, shown to people
+
+UNREAD_MAX: Final = 200  # unread steers and open calls of one execution: FINISH and settling close all in one batch
+UNREAD_BYTES_MAX: Final = 2 * MIB
+
+BATCH_RECORDS_MAX: Final = 256  # mails decided into one batch; bounds how long a control waits behind others
+BATCH_BYTES_MAX: Final = 4 * MIB
+GROUP_BATCHES_MAX: Final = 1_024  # batches that share one sync
+GROUP_BYTES_MAX: Final = 16 * MIB
+MAILBOX_MAILS_MAX: Final = 1_024  # beyond it `ThreadOverloaded`, nothing stored
+MAILBOX_BYTES_MAX: Final = 16 * MIB
+ROWS_READ_MAX: Final = 256  # inbox rows looked up for one decision
+INBOX_FAIL_ROWS: Final = 256  # rows a batch when a terminated thread's inbox is emptied
+DELETE_ROWS: Final = 1_000  # rows a batch when a deleted thread's contents are removed
+JOURNAL_PAGE: Final = 256  # events read in one go by a subscription
+HISTORY_TAIL: Final = 64  # messages that come with a dispatch; older pages are read on the spot
+PAGE_MAX: Final = 1_000  # items in one page of messages, executions or threads
+PAGE_DEFAULT: Final = 100  # contract D.3
+
+WATCH_FRAMES_MAX: Final = 256  # frames kept for the watchers of one thread; one further behind reads the journal
+WATCH_BYTES_MAX: Final = MIB
+
+INTERRUPT_GRACE_S: Final = 5.0  # from an accepted interrupt to abandoning the body
+RELEASE_TIMEOUT_S: Final = 5.0  # for closing what an execution owns, before FINISH goes on without it
+TERM_GRACE_S: Final = 1.0  # from SIGTERM to SIGKILL for an owned process group
+DRAIN_TIMEOUT_S: Final = 30.0
+IDLE_AFTER_S: Final = 60.0  # an idle actor is passivated after this
+RESIDENT_MAX: Final = 20_000  # idle actors kept
+RETRY_FIRST_S: Final = 0.05  # a refused FINISH is tried again after this, doubling
+RETRY_LAST_S: Final = 5.0
+LOOP_SILENT_S: Final = 1.0  # a loop that answers no ping for this long is named by `explain()`
+
+WORKERS_MAX: Final = 32  # plain-function bodies at once
+ABANDONED_MAX: Final = 64  # written-off workers before new plain-function executions fail with `no_worker`
+CRASHES_MAX: Final = 3  # of one thread's actor within the window, then it is quarantined
+CRASH_WINDOW_S: Final = 60.0
+SUPERVISOR_CRASHES_MAX: Final = 5  # then the runtime fails closed
+SUPERVISOR_WINDOW_S: Final = 10.0
+LOST_MAX: Final = 3  # lost executions within the window, then the thread is held
+LOST_WINDOW_US: Final = 15 * 60 * 1_000_000
+
+# FINISH carries at most: every unread steer joined, every open call closed, each with its own record.
+assert UNREAD_MAX < BATCH_RECORDS_MAX
+assert UNREAD_BYTES_MAX < BATCH_BYTES_MAX
+assert BATCH_BYTES_MAX <= GROUP_BYTES_MAX
+assert MESSAGE_BYTES_MAX <= INPUT_BYTES_MAX <= BATCH_BYTES_MAX
