@@ -1,0 +1,61 @@
+# Needs python3 (3.11 or newer) and make; everything else goes into .venv, made on first use.
+
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+# The actors suite runs twice: as it is, and with every thread dropped and reloaded from disk whenever it is free.
+ACTOR_TESTS := $(wildcard tests/actors)
+
+.PHONY: help demo test slow check bench mutants clean
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo     host 200 threads on real dialogues, kill the process halfway, reopen, compare'
+	@echo 'make test     the fast tests, then the actor tests again with --always-evict'
+	@echo 'make slow     the slow tests: real kills, long explorations, wheels'
+	@echo 'make check    lint, format, types'
+	@echo 'make bench    product against the bare baseline, one JSON line a figure'
+	@echo 'make mutants  break the rules one by one and name the test that notices'
+	@echo 'make clean    remove .venv and everything built'
+	@echo 'Another interpreter: make PYTHON=python3.12 test'
+
+demo: $(VENV)/ready-demo
+	@$(RUN) examples/demo/main.py
+
+test: $(VENV)/ready-test
+	@$(RUN) -m pytest -m 'not slow'
+	@$(if $(ACTOR_TESTS),$(RUN) -m pytest -m 'not slow' --always-evict $(ACTOR_TESTS))
+
+slow: $(VENV)/ready-test
+	@$(RUN) -m pytest -m slow
+
+check: $(VENV)/ready-test $(VENV)/ready-check
+	@$(RUN) -m ruff check
+	@$(RUN) -m ruff format --check
+	@$(RUN) -m mypy
+
+bench: $(VENV)/ready-demo
+	@$(RUN) benchmarks/run.py
+
+mutants: $(VENV)/ready-test
+	@$(RUN) tests/simulation/mutants.py
+
+clean:
+	rm -rf $(VENV) build dist src/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+# One stamp for each set of extras, older than pyproject.toml when the set has to be installed again.
+$(VENV)/ready-%: pyproject.toml $(VENV)/bin/python
+	@echo 'Installing treadle[$*] into $(VENV) ...'
+	@$(RUN) -m pip install -qq --disable-pip-version-check --editable '.[$*]'
+	@touch $@
+
+# No prerequisites: made only when missing. The check must also be readable by a Python that is far too old.
+$(VENV)/bin/python:
+	@command -v '$(PYTHON)' >/dev/null || { echo 'treadle needs Python 3.11 or newer, and there is no $(PYTHON) here.' >&2; exit 1; }
+	@'$(PYTHON)' -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "treadle needs Python 3.11 or newer; $(PYTHON) is $$('$(PYTHON)' -V 2>&1)." >&2; \
+	  echo 'Name a newer one: make PYTHON=python3.12 ...' >&2; exit 1; }
+	@'$(PYTHON)' -m venv --clear $(VENV) || { rm -rf $(VENV); \
+	  echo '$(PYTHON) cannot make a virtual environment (on Debian and Ubuntu: apt-get install python3-venv).' >&2; exit 1; }
