@@ -27,8 +27,7 @@ def check_value(value: object, *, path: str = "$", bytes_max: int = VALUE_BYTES_
         LimitExceeded: larger than `bytes_max` once encoded.
     """
     budget = [bytes_max]
-    copied = _copy(value, path, VALUE_DEPTH_MAX, budget)
-    return copied
+    return _copy(value, path, VALUE_DEPTH_MAX, budget)
 
 
 def _refuse(path: str, value: object, why: str) -> InvalidInput:
@@ -39,7 +38,10 @@ def _spend(budget: list[int], size: int, path: str) -> None:
     budget[0] -= size
     if budget[0] < 0:
         raise LimitExceeded(
-            f"the value passes {VALUE_BYTES_MAX} bytes at {path}", limit="value_bytes", maximum=VALUE_BYTES_MAX, met=path
+            f"the value passes {VALUE_BYTES_MAX} bytes at {path}",
+            limit="value_bytes",
+            maximum=VALUE_BYTES_MAX,
+            met=path,
         )
 
 
@@ -70,7 +72,8 @@ def _copy(value: object, path: str, depth: int, budget: list[int]) -> Value:
                 _copy_key(key, path, budget): _copy(item, f"{path}.{key}", depth - 1, budget)
                 for key, item in value.items()  # type: ignore[attr-defined]
             }
-        return [_copy(item, f"{path}[{index}]", depth - 1, budget) for index, item in enumerate(value)]  # type: ignore[arg-type]
+        items: list[object] = list(value)  # type: ignore[call-overload]
+        return [_copy(item, f"{path}[{index}]", depth - 1, budget) for index, item in enumerate(items)]
     raise _refuse(path, value, f"not JSON data ({kind.__name__})")
 
 

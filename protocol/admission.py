@@ -1,0 +1,247 @@
+"""Owns what becomes of inputs: submit, queue, withdraw, inject, values. Pure; the table says when each rule applies."""
+
+from __future__ import annotations
+
+from .controls import accept_steer, refuse_steer_limit
+from .decision import Action, Batch, Decision, Do, Phase, Refusal, State, Verdict
+from .errors import LimitExceeded, StorageFull
+from .events import Event, ExecutionInterrupted, HoldChanged, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
+from .inbox import Row
+from .limits import QUEUED_MAX
+from .receipts import Disposition, Receipt, Withdrawal
+from .recorded import receipt_of
+from .refusals import agent_missing, refuse, repeat, terminated
+from .starting import start, start_events, start_from_rows
+from .triggers import Inject, Input, Queue, SetValue, Submit, Withdraw
+
+__all__ = [
+    "inject", "queue_active", "queue_at_rest", "set_value", "submit_at_rest", "submit_closing", "submit_running",
+    "withdraw",
+]  # fmt: skip
+
+
+def _judge(state: State, trigger: Input) -> Decision | None:
+    """The checks that every input passes first, in this order."""
+    found = repeat(state, trigger.prior, trigger.digest, trigger.input_id)
+    if found is not None:
+        return found
+    facts = state.facts
+    if facts.terminated_at is not None:
+        return terminated(state)
+    if facts.rows >= QUEUED_MAX:
+        return refuse(
+            state,
+            LimitExceeded(
+                f"{facts.rows} inputs wait on thread {facts.thread_id!r}; the limit queued is {QUEUED_MAX}",
+                limit="queued",
+                maximum=QUEUED_MAX,
+                met=facts.rows,
+                thread_id=facts.thread_id,
+            ),
+        )
+    return None
+
+
+def _queued(
+    state: State, trigger: Submit, *, interrupted: str | None = None, phase: Phase | None = None
+) -> InputQueued:
+    owner = state.ownership(phase)
+    return InputQueued(
+        input_id=trigger.input_id,
+        kind="submit",
+        verb="submit",
+        execution_id=None,
+        messages=trigger.messages,
+        digest=trigger.digest,
+        first=trigger.on_busy == "interrupt",
+        interrupted=interrupted,
+        active=list(owner) if owner else None,
+        held=False,
+        originating_execution_id=None,
+        timeout=trigger.timeout,
+        size=trigger.size,
+    )
+
+
+def submit_at_rest(state: State, trigger: Submit) -> Decision:
+    """Start an execution with this input, or store it behind submits that already wait."""
+    judged = _judge(state, trigger)
+    if judged is not None:
+        return judged
+    if not state.startable:
+        return agent_missing(state)
+    if trigger.on_busy == "queue" and state.facts.waiting_submits:
+        queued = _queued(state, trigger)
+        return _store(state, queued, receipt_of(queued, trigger.now), lift=True, actions=(Do(Action.WAKE),))
+    joined = [row for row in trigger.rows if row.kind == "message"]
+    events = start_events(
+        state,
+        trigger.new_id,
+        cause="submit",
+        input_id=trigger.input_id,
+        messages=trigger.messages,
+        digest=trigger.digest,
+        timeout=trigger.timeout,
+        joined=joined,
+    )
+    return start(events, receipt_of(events[0], trigger.now), joined)
+
+
+def _store(
+    state: State, queued: InputQueued, reply: object, *, lift: bool = False, actions: tuple[Do, ...] = ()
+) -> Decision:
+    events: list[Event] = [queued]
+    if lift and state.facts.held:
+        events.append(HoldChanged(held=False, reason=None))
+    return Decision(Verdict.DECIDE, state.phase, events, reply, actions=actions)
+
+
+def submit_running(state: State, trigger: Submit) -> Decision:
+    """Answer by `on_busy` while the execution can still be steered and interrupted."""
+    judged = _judge(state, trigger)
+    if judged is not None:
+        return judged
+    if trigger.on_busy == "steer":
+        return _submit_as_steer(state, trigger)
+    if trigger.on_busy == "interrupt":
+        return _submit_interrupting(state, trigger)
+    return _submit_waiting(state, trigger)
+
+
+def submit_closing(state: State, trigger: Submit) -> Decision:
+    """Answer by `on_busy` once the execution takes no more steering."""
+    judged = _judge(state, trigger)
+    if judged is not None:
+        return judged
+    if state.ending is not None and state.ending.lost is not None:
+        return refuse(
+            state,
+            StorageFull(
+                f"thread {state.facts.thread_id!r} waits for room to record that execution {state.active!r} was lost",
+                thread_id=state.facts.thread_id,
+                execution_id=state.active,
+            ),
+        )
+    return _submit_waiting(state, trigger)
+
+
+def _submit_waiting(state: State, trigger: Submit) -> Decision:
+    if trigger.on_busy in ("reject", "steer"):
+        return refuse(state, _busy(state, trigger))
+    if not state.startable:
+        return agent_missing(state)
+    queued = _queued(state, trigger)
+    return _store(state, queued, receipt_of(queued, trigger.now), lift=True)
+
+
+def _busy(state: State, trigger: Submit) -> Receipt:
+    return Receipt(Disposition.BUSY, trigger.input_id, active_execution=state.ownership(), held=state.facts.held)
+
+
+def _submit_as_steer(state: State, trigger: Submit) -> Decision:
+    if not state.facts.steerable:
+        return refuse(state, _busy(state, trigger))
+    over = refuse_steer_limit(state, trigger)
+    if over is not None:
+        return over
+    queued = accept_steer(state, trigger, verb="submit")
+    return _store(state, queued, receipt_of(queued, trigger.now), lift=True)
+
+
+def _submit_interrupting(state: State, trigger: Submit) -> Decision:
+    owner = state.ownership(Phase.STOPPING)
+    assert owner is not None and state.active is not None
+    queued = _queued(state, trigger, interrupted=state.active, phase=Phase.STOPPING)
+    interruption = ExecutionInterrupted(
+        execution_id=state.active,
+        source="user",
+        reason=None,
+        hold=False,
+        control_id=None,
+        digest=None,
+        active=list(owner),
+    )
+    events: list[Event] = [interruption, queued]
+    if state.facts.held:
+        events.append(HoldChanged(held=False, reason=None))
+    return Decision(
+        Verdict.DECIDE,
+        Phase.STOPPING,
+        events,
+        receipt_of(queued, trigger.now),
+        actions=(Do(Action.TELL, interruption), Do(Action.GRACE)),
+        batch=Batch.INTERRUPTION,
+    )
+
+
+def _queue_event(state: State, trigger: Queue) -> InputQueued:
+    owner = state.ownership()
+    return InputQueued(
+        input_id=trigger.input_id,
+        kind="message",
+        verb="queue",
+        execution_id=None,
+        messages=trigger.messages,
+        digest=trigger.digest,
+        first=False,
+        interrupted=None,
+        active=list(owner) if owner else None,
+        held=state.facts.held,
+        originating_execution_id=trigger.originating,
+        timeout=None,
+        size=trigger.size,
+    )
+
+
+def queue_active(state: State, trigger: Queue) -> Decision:
+    """Store a message; the execution in the slot reads it at its next boundary, or the next one begins with it."""
+    judged = _judge(state, trigger)
+    if judged is not None:
+        return judged
+    queued = _queue_event(state, trigger)
+    return _store(state, queued, receipt_of(queued, trigger.now))
+
+
+def queue_at_rest(state: State, trigger: Queue) -> Decision:
+    """Store a message and, unless the thread is held, start an execution with what waits, in the same commit."""
+    judged = _judge(state, trigger)
+    if judged is not None:
+        return judged
+    facts = state.facts
+    queued = _queue_event(state, trigger)
+    reply = receipt_of(queued, trigger.now)
+    if facts.held or not state.startable:
+        return _store(state, queued, reply)
+    silent = sum(1 for draft in trigger.messages if draft.get("silent"))
+    own = Row(
+        facts.sequence + 1, "message", trigger.input_id, None, len(trigger.messages), silent, trigger.size, False, None
+    )
+    events, joined = start_from_rows(state, trigger.new_id, [*trigger.rows, own], "rows")
+    return start([queued, *events], reply, joined)
+
+
+def withdraw(state: State, trigger: Withdraw) -> Decision:
+    """Take a waiting input back as a whole."""
+    row = trigger.row
+    if trigger.withdrawn:
+        return refuse(state, Withdrawal.WITHDRAWN)
+    if row is None or row.kind == "steer" or row.sequence <= state.facts.failed_through:
+        return refuse(state, Withdrawal.ALREADY_DELIVERED if trigger.known else Withdrawal.NOT_FOUND)
+    event = InputWithdrawn(input_id=row.input_id, row=row.stored())
+    return Decision(Verdict.DECIDE, state.phase, [event], Withdrawal.WITHDRAWN)
+
+
+def inject(state: State, trigger: Inject) -> Decision:
+    """Put a message into history; it never starts anything."""
+    if state.facts.terminated_at is not None:
+        return terminated(state)
+    return Decision(
+        Verdict.DECIDE, state.phase, [MessageAdded(execution_id=None, message=trigger.message)], trigger.message
+    )
+
+
+def set_value(state: State, trigger: SetValue) -> Decision:
+    """Set or delete a value; a body may until its acceptance closes, others always."""
+    if trigger.execution_id is not None and (state.phase is Phase.FINISHING or trigger.execution_id != state.active):
+        return refuse(state, Refusal.FENCED)
+    return Decision(Verdict.DECIDE, state.phase, [ValueChanged(key=trigger.key, deleted=trigger.deleted)])

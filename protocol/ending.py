@@ -1,0 +1,248 @@
+"""Owns how an execution ends in the journal: FINISH and the settling of a loss, with all that must be closed before. Pure.
+
+Every attempt builds its batch anew, from what is unread and open at that moment, with the ending of the first attempt.
+Recovery never invents a FINISH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .decision import Action, Batch, Decision, Do, Ending, Phase, State, Verdict
+from .events import (
+    Event,
+    ExecutionFinished,
+    ExecutionLost,
+    HoldChanged,
+    MessageAdded,
+    MessagesJoined,
+    RequestTerminated,
+)
+from .inbox import Row
+from .limits import LOST_MAX, LOST_WINDOW_US
+from .starting import may_start, start, start_events, start_from_rows
+from .triggers import Answer, Lost, Released, RetryDue, Wake
+
+__all__ = [
+    "abort_reason", "act", "call_results", "finish", "finish_committed", "finish_not_written", "interruption_not_written",
+    "is_deadline", "join_not_written", "lost_active", "lost_at_rest", "refused", "retry_at_rest", "retry_finish",
+    "start_committed", "start_not_written", "wake",
+]  # fmt: skip
+
+
+def is_deadline(state: State) -> bool:
+    """Say whether the first thing that ended acceptance was the deadline."""
+    source = state.facts.interrupted_by or (state.unrecorded.source if state.unrecorded else "")
+    return source.startswith("deadline")
+
+
+def abort_reason(state: State) -> str:
+    """Return the stop reason code of a cancelled execution; an interruption's own text never becomes one."""
+    source = state.facts.interrupted_by or (state.unrecorded.source if state.unrecorded else None)
+    return "aborted_by_user" if source == "user" else "aborted"
+
+
+def call_results(state: State, open_calls: Sequence[str], content: str) -> list[Event]:
+    """Return an error result for each open call: every call has exactly one result, before anything follows it."""
+    return [
+        MessageAdded(
+            execution_id=state.active,
+            message={
+                "id": f"{state.active}-{state.facts.sequence + 1 + rank}",
+                "role": "tool",
+                "content": content,
+                "tool_call_id": call_id,
+                "tool_status": "error",
+                "closes": True,
+            },
+        )
+        for rank, call_id in enumerate(open_calls)
+    ]
+
+
+def _closing_events(state: State, trigger: Any, ending: Ending, result: str) -> list[Event]:
+    events: list[Event] = []
+    if state.unrecorded is not None:
+        events.append(state.unrecorded)
+    events += call_results(state, trigger.open_calls, result)
+    events += [
+        RequestTerminated(request_id=request_id, status="abandoned", value=None) for request_id in trigger.pending
+    ]
+    unread: list[Row] = [row for row in trigger.rows if row.kind == "steer"]
+    if unread:
+        reason = (
+            "terminated" if state.facts.terminated_at is not None and ending.outcome == "cancelled" else ending.unread
+        )
+        events.append(
+            MessagesJoined(
+                execution_id=state.active, rows=[row.stored() for row in unread], consumed=False, reason=reason
+            )
+        )
+    return events
+
+
+def finish(state: State, trigger: Released | RetryDue) -> Decision:
+    """Hand FINISH over, or the settling batch where the execution was lost."""
+    ending = state.ending
+    assert ending is not None and state.active is not None
+    if isinstance(trigger, Released) and trigger.leftovers:
+        ending = ending._replace(leftovers=trigger.leftovers)
+    if ending.lost is not None:
+        return _settle(state, trigger, ending)
+    assert ending.outcome is not None
+    events = _closing_events(state, trigger, ending, "The execution ended before this call had a result.")
+    events.append(
+        ExecutionFinished(
+            execution_id=state.active,
+            agent_id=state.facts.agent_id,
+            outcome=ending.outcome,
+            finished_at=ending.finished_at,
+            error_type=ending.error_type,
+            error_message=ending.error_message,
+            reason=ending.reason,
+            abandoned=ending.abandoned,
+            leftovers=list(ending.leftovers),
+        )
+    )
+    return _hand_over(events, ending)
+
+
+def _hand_over(events: list[Event], ending: Ending) -> Decision:
+    return Decision(
+        Verdict.DECIDE,
+        Phase.FINISHING,
+        events,
+        actions=(Do(Action.FREE),),
+        batch=Batch.FINISH,
+        closes=True,
+        ending=ending,
+    )
+
+
+def _settle(state: State, trigger: Any, ending: Ending) -> Decision:
+    assert ending.lost is not None and state.active is not None
+    boot_id, cause, dispatched = ending.lost
+    last_sequence = state.facts.sequence
+    events = _closing_events(
+        state, trigger, ending._replace(unread="lost"), "The outcome of this call is unknown: its execution was lost."
+    )
+    events.append(
+        ExecutionLost(
+            execution_id=state.active,
+            boot_id=boot_id,
+            last_sequence=last_sequence,
+            cause=cause,
+            dispatched=dispatched,
+            leftovers=list(ending.leftovers),
+        )
+    )
+    recent = [at for at in state.facts.lost_at if at > trigger.now - LOST_WINDOW_US]
+    if len(recent) + 1 >= LOST_MAX and not state.facts.held:
+        events.append(HoldChanged(held=True, reason="lost_repeatedly"))
+    return _hand_over(events, ending)
+
+
+def lost_at_rest(state: State, trigger: Lost) -> Decision:
+    """Settle what an earlier life of this thread left behind; nobody owns it any more."""
+    ending = Ending(
+        None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers
+    )
+    assert state.active == trigger.execution_id
+    return _settle(state, trigger, ending)
+
+
+def lost_active(state: State, trigger: Lost) -> Decision:
+    """The loop or worker under a live execution is gone: fence it, release, then settle as any loss."""
+    if trigger.execution_id != state.active:
+        return Decision(Verdict.IGNORE, state.phase)
+    ending = Ending(
+        None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers
+    )
+    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=(Do(Action.FENCE), Do(Action.RELEASE)), ending=ending)
+
+
+def retry_finish(state: State, trigger: RetryDue) -> Decision:
+    """Try the refused FINISH again, unless it is still on its way."""
+    return finish(state, trigger)
+
+
+def wake(state: State, trigger: Wake | RetryDue) -> Decision:
+    """Start what waits, move what a terminated thread's inbox still holds, or run again after a loss."""
+    facts = state.facts
+    waiting = [row for row in trigger.rows if row.kind != "steer"]
+    if facts.terminated_at is not None:
+        if not waiting:
+            return Decision(Verdict.IGNORE, state.phase)
+        moved = MessagesJoined(
+            execution_id=None, rows=[row.stored() for row in waiting], consumed=False, reason="terminated"
+        )
+        return Decision(Verdict.DECIDE, state.phase, [moved], actions=(Do(Action.WAKE),), closes=True)
+    recovering = state.resumes and not facts.held and state.startable
+    if may_start(state) and waiting:
+        events, joined = start_from_rows(state, trigger.new_id, waiting, "recovery" if recovering else "rows")
+        return start(events, None, joined)
+    if recovering and facts.messages:
+        return start(start_events(state, trigger.new_id, cause="recovery"), None)
+    return Decision(Verdict.IGNORE, state.phase)
+
+
+def retry_at_rest(state: State, trigger: RetryDue) -> Decision:
+    """Try a START that nobody asked for again."""
+    return wake(state, trigger)
+
+
+def start_committed(state: State, trigger: Answer) -> Decision:
+    """START is durable: acceptance opens and the body is called."""
+    return Decision(Verdict.DECIDE, Phase.RUNNING)
+
+
+def start_not_written(state: State, trigger: Answer) -> Decision:
+    """START is not durable: the slot is free, the rows stay; where rows wait, try again later."""
+    actions = (
+        (Do(Action.FREE), Do(Action.RETRY, trigger.error_message))
+        if may_start(state) or state.resumes
+        else (Do(Action.FREE),)
+    )
+    return Decision(Verdict.DECIDE, Phase.IDLE, at_once=actions)
+
+
+def finish_committed(state: State, trigger: Answer) -> Decision:
+    """The end is durable: the slot is free, and the next START comes before any other mail."""
+    return Decision(Verdict.DECIDE, Phase.IDLE, actions=(Do(Action.WAKE),))
+
+
+def finish_not_written(state: State, trigger: Answer) -> Decision:
+    """The end is not durable: the thread stays owned and the commit is tried again."""
+    retry = (Do(Action.RETRY, trigger.error_message),)
+    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=retry, unrecorded=trigger.interruption)
+
+
+def interruption_not_written(state: State, trigger: Answer) -> Decision:
+    """The body is told all the same; the record goes into the FINISH batch."""
+    about = trigger.interruption
+    return Decision(Verdict.DECIDE, state.phase, at_once=(Do(Action.TELL, about), Do(Action.GRACE)), unrecorded=about)
+
+
+def join_not_written(state: State, trigger: Answer) -> Decision:
+    """The join before a further pass was refused: no further pass; what is unread stays unread."""
+    if state.phase is not Phase.RUNNING:
+        return Decision(Verdict.DECIDE, state.phase)
+    ending = Ending(
+        "failed",
+        trigger.now,
+        "StorageFull" if trigger.error_code == "storage_full" else "StoreFailed",
+        trigger.error_message or "The store refused the messages of the next pass.",
+        "storage_full" if trigger.error_code == "storage_full" else "step_error",
+    )
+    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=(Do(Action.FENCE), Do(Action.RELEASE)), ending=ending)
+
+
+def act(state: State, trigger: Answer) -> Decision:
+    """The batch is durable: what was decided is done and said."""
+    return Decision(Verdict.DECIDE, state.phase)
+
+
+def refused(state: State, trigger: Answer) -> Decision:
+    """The batch was not written: its callers get the error, and nothing else changes."""
+    return Decision(Verdict.DECIDE, state.phase)

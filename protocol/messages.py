@@ -1,0 +1,241 @@
+"""Owns the message: its record as users see it, and the check of what callers hand in. Stores nothing.
+
+A *draft* is the stored form: a plain dict that leaves out what equals its default, so that a short message costs few
+bytes. It is made once, on the caller's worker, and never changed after that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict
+
+from .errors import InvalidInput, LimitExceeded, shorten
+from .ids import check_id
+from .limits import ATTACHMENTS_MAX, INPUT_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_PER_INPUT_MAX
+from .values import check_value
+
+__all__ = ["ROLES", "Content", "Draft", "Message", "draft_message", "draft_messages", "draft_size"]
+
+Role = Literal["system", "user", "assistant", "tool"]
+ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
+Draft: TypeAlias = dict[str, Any]
+Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
+
+_OVERHEAD = 64  # bytes of keys, ids and flags around a message's own text, rounded up
+_CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name", "tool_calls", "tool_call_id"})
+
+
+class Message(BaseModel):
+    """One message of a thread (contract D.2).
+
+    `created_at` is in microseconds and is the time of joining; a message that still waits has `metadata["queued"]`
+    true and `status` `pending`. `tool_calls` is the JSON text of a list of calls.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    role: Role
+    content: str | None
+    name: str | None = None
+    tool_calls: str | None = None
+    tool_call_id: str | None = None
+    created_at: int
+    parent_id: str | None = None
+    depth: int = 0
+    silent: bool = False
+    metadata: dict[str, Any] | None = None
+    status: Literal["pending", "completed", "failed"] | None = "completed"
+    tool_status: Literal["success", "error"] | None = None
+    attachments: list[dict[str, Any]] = []
+
+
+def draft_size(draft: Draft) -> int:
+    """Return about how many bytes a draft takes once encoded; never less than its content."""
+    return _measure(draft)
+
+
+def _measure(value: object) -> int:
+    if isinstance(value, str):
+        return len(value) + 5 if value.isascii() else len(value.encode()) + 5
+    if isinstance(value, dict):
+        return 5 + sum(_measure(key) + _measure(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return 5 + sum(map(_measure, value))
+    return 9
+
+
+def draft_message(
+    message_id: str,
+    role: object,
+    content: object,
+    *,
+    roles: frozenset[str] = ROLES,
+    silent: bool = False,
+    metadata: object = None,
+    attachments: object = None,
+    **more: object,
+) -> Draft:
+    """Check one message and return its draft.
+
+    Args:
+        message_id: the new message's id.
+        role: one of `roles`.
+        content: text of at most 1 MiB of UTF-8; may be None or empty only beside tool calls, attachments or on a tool row.
+        roles: what the verb takes.
+        silent: kept from people's view, still in history.
+        metadata: a dict of JSON data, or None.
+        attachments: at most 256 dicts of JSON data, or None.
+        more: `name`, `tool_calls`, `tool_call_id`, `tool_status`, where the verb takes them.
+
+    Raises:
+        InvalidInput: `invalid_role`, `empty_content`, `invalid_content`, `invalid_value`.
+        LimitExceeded: the content or the attachments are too large.
+    """
+    if role not in roles:
+        raise InvalidInput(
+            f"role must be one of {', '.join(sorted(roles))}, not {shorten(role)}",
+            code="invalid_role",
+            value=shorten(role),
+        )
+    _check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
+    draft: Draft = {"id": message_id, "role": role, "content": content}
+    if silent is not False:
+        if silent is not True:
+            raise InvalidInput(f"silent must be a bool, not {shorten(silent)}", code="invalid_content")
+        draft["silent"] = True
+    if metadata is not None:
+        if not isinstance(metadata, dict):
+            raise InvalidInput(
+                f"metadata must be a dict, not {shorten(metadata)}", code="invalid_value", path="$.metadata"
+            )
+        draft["metadata"] = check_value(metadata, path="$.metadata")
+    if attachments:
+        draft["attachments"] = _check_attachments(attachments)
+    for key, value in more.items():
+        if value is not None:
+            if not isinstance(value, str):
+                raise InvalidInput(f"{key} must be a string, not {shorten(value)}", code="invalid_content", field=key)
+            _check_text(value, optional=False)
+            draft[key] = value
+    return draft
+
+
+def _check_text(content: object, *, optional: bool) -> None:
+    if not content and optional and (content is None or content == ""):
+        return
+    if content is None or content == "":
+        raise InvalidInput("content must not be empty", code="empty_content", value=shorten(content))
+    if not isinstance(content, str):
+        raise InvalidInput(
+            f"content must be text, not {shorten(content)}", code="invalid_content", value=shorten(content)
+        )
+    if content.isascii():
+        size = len(content)
+    else:
+        try:
+            size = len(content.encode())
+        except UnicodeEncodeError as error:
+            raise InvalidInput(
+                f"content is not valid Unicode at character {error.start}: {shorten(content[error.start : error.end])}",
+                code="invalid_content",
+                position=error.start,
+                value=shorten(content[error.start : error.end]),
+            ) from None
+    if size > MESSAGE_BYTES_MAX:
+        raise LimitExceeded(
+            f"content has {size} bytes; the limit message_bytes is {MESSAGE_BYTES_MAX}",
+            limit="message_bytes",
+            maximum=MESSAGE_BYTES_MAX,
+            met=size,
+        )
+
+
+def _check_attachments(attachments: object) -> list[object]:
+    if not isinstance(attachments, list | tuple):
+        raise InvalidInput(f"attachments must be a list, not {shorten(attachments)}", code="invalid_value")
+    if len(attachments) > ATTACHMENTS_MAX:
+        raise LimitExceeded(
+            f"{len(attachments)} attachments; the limit is {ATTACHMENTS_MAX}",
+            limit="attachments",
+            maximum=ATTACHMENTS_MAX,
+            met=len(attachments),
+        )
+    for index, item in enumerate(attachments):
+        if not isinstance(item, dict):
+            raise InvalidInput(
+                f"an attachment is a dict, not {shorten(item)}", code="invalid_value", path=f"$.attachments[{index}]"
+            )
+    checked = check_value(list(attachments), path="$.attachments")
+    assert isinstance(checked, list)
+    return list(checked)
+
+
+def draft_messages(
+    content: Content, new_id: Callable[[], str], *, role: str, roles: frozenset[str]
+) -> tuple[list[Draft], int]:
+    """Check an input (one text, or a list of texts, dicts and messages) and return its drafts and their size in bytes.
+
+    Args:
+        content: what the caller gave.
+        new_id: makes a message id.
+        role: the role of a bare text.
+        roles: the roles that the verb takes.
+
+    Raises:
+        InvalidInput: `empty_content` for nothing at all, else as in `draft_message`.
+        LimitExceeded: too many or too large messages.
+    """
+    if isinstance(content, str):
+        drafts = [draft_message(new_id(), role, content, roles=roles)]
+        return drafts, _OVERHEAD + len(content) if content.isascii() else draft_size(drafts[0])
+    if not isinstance(content, list | tuple):
+        raise InvalidInput(
+            f"content must be text or a list of messages, not {shorten(content)}",
+            code="invalid_content",
+            value=shorten(content),
+        )
+    if not content:
+        raise InvalidInput("an input holds at least one message", code="empty_content", value="[]")
+    if len(content) > MESSAGES_PER_INPUT_MAX:
+        raise LimitExceeded(
+            f"{len(content)} messages in one input; the limit is {MESSAGES_PER_INPUT_MAX}",
+            limit="messages_per_input",
+            maximum=MESSAGES_PER_INPUT_MAX,
+            met=len(content),
+        )
+    drafts = [_draft_item(item, new_id(), role, roles) for item in content]
+    size = sum(map(_measure, drafts))
+    if size > INPUT_BYTES_MAX:
+        raise LimitExceeded(
+            f"the input has {size} bytes; the limit input_bytes is {INPUT_BYTES_MAX}",
+            limit="input_bytes",
+            maximum=INPUT_BYTES_MAX,
+            met=size,
+        )
+    return drafts, size
+
+
+def _draft_item(item: object, message_id: str, role: str, roles: frozenset[str]) -> Draft:
+    if isinstance(item, str):
+        return draft_message(message_id, role, item, roles=roles)
+    if isinstance(item, Message):
+        item = item.model_dump(include=set(_CALLER_KEYS), exclude_defaults=True)
+    if not isinstance(item, dict):
+        raise InvalidInput(
+            f"a message is text or a dict, not {shorten(item)}", code="invalid_content", value=shorten(item)
+        )
+    unknown = [key for key in item if key not in _CALLER_KEYS]
+    if unknown:
+        raise InvalidInput(
+            f"a message has no field {shorten(unknown[0])}", code="invalid_content", field=shorten(unknown[0])
+        )
+    fields = dict(item)
+    return draft_message(message_id, fields.pop("role", role), fields.pop("content", None), roles=roles, **fields)
+
+
+def check_message_id(value: object) -> str:
+    """Return a message id unchanged. Raises: InvalidInput: `invalid_id`."""
+    return check_id("message_id", value)

@@ -1,0 +1,164 @@
+"""Owns what becomes of a body's mail: append, consume, processes, its end, its deadline. Pure.
+
+A pass that ends looks at the inbox in the same step that closes acceptance: what has arrived is read by one more pass,
+or acceptance is closed and later mail belongs to the next execution. There is no moment in between.
+"""
+
+from __future__ import annotations
+
+from .controls import interrupt, interruption
+from .decision import Action, Batch, Decision, Do, Ending, Phase, Refusal, State, Verdict
+from .ending import abort_reason, call_results, is_deadline
+from .errors import InvalidInput, LimitExceeded
+from .events import MessageAdded, MessagesJoined, ProcessRecorded
+from .limits import UNREAD_BYTES_MAX, UNREAD_MAX
+from .triggers import Append, BodyEnded, Consume, Deadline, GraceExpired, RecordProcess
+
+__all__ = [
+    "append", "body_ended_running", "body_ended_stopping", "close", "consume", "deadline", "delete", "delete_busy", "fenced", "grace_expired", "is_fenced",
+    "record_process", "refuse_cancelled",
+]  # fmt: skip
+
+
+def is_fenced(state: State, execution_id: str | None) -> bool:
+    """Say whether mail of this execution's body comes too late to have any effect."""
+    return execution_id != state.active or state.phase not in (Phase.RUNNING, Phase.STOPPING)
+
+
+def fenced(state: State, trigger: object) -> Decision:
+    """Turn a late body's mail away."""
+    return Decision(Verdict.REFUSE, state.phase, reply=Refusal.FENCED)
+
+
+def refuse_cancelled(state: State, trigger: object) -> Decision:
+    """Nothing further begins once the execution was interrupted."""
+    return Decision(Verdict.REFUSE, state.phase, reply=Refusal.CANCELLED)
+
+
+def append(state: State, trigger: Append) -> Decision:
+    """Put what the body says into history."""
+    event, facts = trigger.event, state.facts
+    if isinstance(event, MessageAdded):
+        draft = event.message
+        if draft.get("closes") and not trigger.open_call:
+            call_id = draft.get("tool_call_id")
+            error = InvalidInput(
+                f"execution {state.active!r} has no open tool call {call_id!r}; a call gets exactly one result",
+                code="call_not_open",
+                execution_id=state.active,
+                tool_call_id=call_id,
+            )
+            return Decision(Verdict.REFUSE, state.phase, reply=error)
+        calls = len(draft.get("calls", ()))
+        size = facts.open_bytes + facts.steer_bytes + trigger.size
+        if calls and (facts.open_calls + facts.steers + calls > UNREAD_MAX or size > UNREAD_BYTES_MAX):
+            over = LimitExceeded(
+                f"execution {state.active!r} would have {facts.open_calls + calls} open calls beside {facts.steers} unread "
+                f"steers; the limit unread is {UNREAD_MAX} and {UNREAD_BYTES_MAX} bytes",
+                limit="unread",
+                maximum=UNREAD_MAX,
+                met=facts.open_calls + facts.steers + calls,
+                execution_id=state.active,
+            )
+            return Decision(Verdict.REFUSE, state.phase, reply=over)
+    return Decision(Verdict.DECIDE, state.phase, [event], event)
+
+
+def consume(state: State, trigger: Consume) -> Decision:
+    """Let what has arrived join history and hand it to the body; nothing joins while tool calls are open."""
+    rows = trigger.rows
+    if state.facts.open_calls or not rows:
+        return Decision(Verdict.DECIDE, state.phase, reply=())
+    event = MessagesJoined(execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None)
+    return Decision(Verdict.DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
+
+
+def record_process(state: State, trigger: RecordProcess) -> Decision:
+    """Record a process group before it runs."""
+    assert state.active is not None
+    event = ProcessRecorded(execution_id=state.active, group=trigger.group, start_time=trigger.start_time)
+    return Decision(Verdict.DECIDE, state.phase, [event], True)
+
+
+def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
+    """One more pass for what is unread, or the end of acceptance."""
+    if trigger.how == "returned" and not trigger.stopped and trigger.rows:
+        results = call_results(state, trigger.open_calls, "The call was left without a result.")
+        joined = MessagesJoined(
+            execution_id=state.active, rows=[row.stored() for row in trigger.rows], consumed=True, reason=None
+        )
+        return Decision(
+            Verdict.DECIDE,
+            Phase.RUNNING,
+            [*results, joined],
+            actions=(Do(Action.PASS),),
+            batch=Batch.JOIN,
+            closes=True,
+            joined=tuple(trigger.rows),
+        )
+    return close(state, _ending_uninterrupted(trigger))
+
+
+def close(state: State, ending: Ending) -> Decision:
+    """Return the decision that closes acceptance: the fence falls and what the execution owns is released."""
+    return Decision(
+        Verdict.DECIDE,
+        Phase.FINISHING,
+        at_once=(Do(Action.FENCE), Do(Action.RELEASE)),
+        ending=ending,
+    )
+
+
+def _ending_uninterrupted(trigger: BodyEnded) -> Ending:
+    if trigger.how == "returned":
+        if trigger.stopped:
+            reason = trigger.reason or "stopped"
+            return Ending("succeeded", trigger.now, reason=reason, unread=reason)
+        return Ending("succeeded", trigger.now, reason=trigger.reason or "awaiting_human", unread="finished")
+    error_type = "CancelledError" if trigger.how == "cancelled" else trigger.error_type or "ThreadExecutionFailed"
+    message = trigger.error_message or (
+        "The body was cancelled without an interruption." if trigger.how == "cancelled" else "Thread execution failed."
+    )
+    return Ending("failed", trigger.now, error_type, message, trigger.reason or "step_error")
+
+
+def body_ended_stopping(state: State, trigger: BodyEnded) -> Decision:
+    """The interrupted body is back; no further pass, whatever waits."""
+    if is_deadline(state):
+        return close(state, timed_out(state, trigger.now, abandoned=False))
+    if trigger.how == "raised":
+        return close(state, _ending_uninterrupted(trigger))
+    return close(state, Ending("cancelled", trigger.now, reason=abort_reason(state), unread="cancelled"))
+
+
+def timed_out(state: State, now: int, *, abandoned: bool) -> Ending:
+    """Return the ending of an execution whose deadline passed: failed, whatever its body does."""
+    message = f"The execution did not end within {state.facts.timeout} s."
+    return Ending("failed", now, "ExecutionTimeout", message, "timeout", abandoned=abandoned)
+
+
+def deadline(state: State, trigger: Deadline) -> Decision:
+    """The time given is over: abort as an interruption does, recorded as a deadline."""
+    if trigger.execution_id != state.active:
+        return Decision(Verdict.IGNORE, state.phase)
+    return interrupt(interruption(state, source="deadline", reason=None), [], None)
+
+
+def grace_expired(state: State, trigger: GraceExpired) -> Decision:
+    """The body does not stop: it is abandoned, and fenced off from here on."""
+    if trigger.execution_id != state.active:
+        return Decision(Verdict.IGNORE, state.phase)
+    if is_deadline(state):
+        return close(state, timed_out(state, trigger.now, abandoned=True))
+    ending = Ending("cancelled", trigger.now, reason=abort_reason(state), abandoned=True, unread="cancelled")
+    return close(state, ending)
+
+
+def delete(state: State, trigger: object) -> Decision:
+    """Leave a tombstone; the contents go later, a thousand rows a batch."""
+    return Decision(Verdict.DECIDE, state.phase, reply=True, actions=(Do(Action.DELETE),), closes=True)
+
+
+def delete_busy(state: State, trigger: object) -> Decision:
+    """An execution owns the thread; deletion waits for its finish."""
+    return Decision(Verdict.REFUSE, state.phase, reply=False)

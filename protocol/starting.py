@@ -1,0 +1,86 @@
+"""Owns what a START is made of: the input first, then the waiting messages that fit. Decides not whether to start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from .decision import Action, Batch, Decision, Do, Phase, State, Verdict
+from .events import Event, ExecutionStarted, MessagesJoined
+from .inbox import Row
+from .messages import Draft
+
+__all__ = ["may_start", "start", "start_events", "start_from_rows"]
+
+
+def may_start(state: State) -> bool:
+    """Say whether waiting rows may start an execution by themselves."""
+    facts = state.facts
+    return (
+        bool(facts.waiting_messages + facts.waiting_submits)
+        and not facts.held
+        and state.startable
+        and facts.terminated_at is None
+    )
+
+
+def start_events(
+    state: State,
+    execution_id: str,
+    *,
+    cause: Literal["submit", "rows", "resume", "recovery"],
+    input_id: str | None = None,
+    messages: Sequence[Draft] = (),
+    digest: bytes | None = None,
+    timeout: float | None = None,
+    joined: Sequence[Row] = (),
+) -> list[Event]:
+    """Return START and, where rows join with it, their joining."""
+    events: list[Event] = [
+        ExecutionStarted(
+            execution_id=execution_id,
+            agent_id=state.agent_name,
+            cause=cause,
+            input_id=input_id,
+            messages=list(messages),
+            digest=digest,
+            steerable=state.agent_steerable,
+            timeout=timeout if timeout is not None else state.agent_timeout,
+        )
+    ]
+    if joined:
+        events.append(
+            MessagesJoined(execution_id=execution_id, rows=[row.stored() for row in joined], consumed=True, reason=None)
+        )
+    return events
+
+
+def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Decision:
+    """Return the decision that hands START over."""
+    return Decision(
+        Verdict.DECIDE,
+        Phase.STARTING,
+        events,
+        reply,
+        actions=(Do(Action.DISPATCH),),
+        batch=Batch.START,
+        closes=True,
+        joined=tuple(joined),
+    )
+
+
+def start_from_rows(
+    state: State, execution_id: str, rows: Sequence[Row], cause: Literal["rows", "resume", "recovery"]
+) -> tuple[list[Event], list[Row]]:
+    """Return the events of a START that takes the oldest waiting row and every waiting message that fits.
+
+    The rows come in the inbox's own order: those of an interruption first, then by age.
+    """
+    oldest = rows[0]
+    joined = [oldest, *(row for row in rows[1:] if row.kind == "message")]
+    if oldest.kind == "message":
+        joined = [row for row in rows if row.kind == "message"]
+    events = start_events(
+        state, execution_id, cause=cause, input_id=oldest.input_id, timeout=oldest.timeout, joined=joined
+    )
+    return events, joined

@@ -1,0 +1,367 @@
+"""Owns the triggers: everything that may happen to a thread. Carries what a row of the table needs, looked up before.
+
+`now` and `new_id` come from the actor just before the decision; `now` is later than everything the thread has recorded.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal, NamedTuple
+
+from .events import Event, ExecutionInterrupted
+from .inbox import Row
+from .messages import Draft
+
+__all__ = [
+    "Answer", "Append", "BodyEnded", "Consume", "Deadline", "Delete", "GraceExpired", "Inject", "Interrupt", "Kind", "Lost",
+    "Prior", "Queue", "RecordProcess", "Released", "Resume", "RetryDue", "SetValue", "Steer", "Stop", "Submit", "Terminate",
+    "Trigger", "Wake", "Withdraw",
+]  # fmt: skip
+
+
+class Kind(StrEnum):
+    """A row of the lifecycle table. A control is classified by its target before the table is asked."""
+
+    SUBMIT = "submit"
+    STEER = "steer, same id"
+    CONTROL_OTHER = "control, other id"
+    INTERRUPT = "interrupt, same id"
+    QUEUE = "queue message"
+    STOP = "stop"
+    RESUME = "resume"
+    TERMINATE = "terminate"
+    DELETE = "delete"
+    WITHDRAW = "withdraw"
+    INJECT = "outside inject"
+    SET_VALUE = "set value"
+    APPEND = "append by the body"
+    CONSUME = "consume"
+    RECORD_PROCESS = "process record"
+    BODY_ENDED = "body ended"
+    DEADLINE = "deadline"
+    GRACE_EXPIRED = "grace expired"
+    RELEASED = "resources released"
+    RETRY_DUE = "retry due"
+    WAKE = "wake"
+    LOST = "lost"
+    START_COMMITTED = "START committed"
+    START_NOT_WRITTEN = "START not written"
+    FINISH_COMMITTED = "FINISH committed"
+    FINISH_NOT_WRITTEN = "FINISH not written"
+    INTERRUPTION_COMMITTED = "interruption committed"
+    INTERRUPTION_NOT_WRITTEN = "interruption not written"
+    JOIN_COMMITTED = "join before a pass committed"
+    JOIN_NOT_WRITTEN = "join before a pass not written"
+    OTHER_COMMITTED = "other batch committed"
+    OTHER_NOT_WRITTEN = "other batch not written"
+
+
+class Prior(NamedTuple):
+    """What is recorded under an input or control id: the digest of its content and its first receipt."""
+
+    digest: bytes | None
+    receipt: Any
+
+
+class Trigger:
+    """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id."""
+
+    __slots__ = ("execution_id", "new_id", "now")
+    kind: Kind
+
+    def __init__(self, execution_id: str | None = None) -> None:
+        self.execution_id = execution_id
+        self.now = 0
+        self.new_id = ""
+
+
+OnBusy = Literal["reject", "queue", "steer", "interrupt"]
+
+
+class Input(Trigger):
+    """What `submit`, `steer` and `queue_message` have in common: content under an id, judged once."""
+
+    __slots__ = ("digest", "input_id", "messages", "prior", "rows", "size")
+
+    def __init__(
+        self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, execution_id: str | None = None
+    ) -> None:
+        super().__init__(execution_id)
+        self.input_id = input_id
+        self.messages = messages
+        self.size = size
+        self.digest = digest  # None: the id was made here, so no repeat can carry it
+        self.prior: Prior | None = None
+        self.rows: list[Row] = []
+
+
+class Submit(Input):
+    """An input that wants an execution of its own."""
+
+    __slots__ = ("on_busy", "timeout")
+    kind = Kind.SUBMIT
+
+    def __init__(
+        self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, on_busy: OnBusy = "reject",
+        timeout: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_id, messages, size, digest)
+        self.on_busy = on_busy
+        self.timeout = timeout
+
+
+class Steer(Input):
+    """Messages for the execution `execution_id`, and no other; `input_id` is the control id."""
+
+    __slots__ = ()
+    kind = Kind.STEER
+
+
+class Queue(Input):
+    """A message that joins the active execution or starts one; `originating` names the execution that sent it."""
+
+    __slots__ = ("originating",)
+    kind = Kind.QUEUE
+
+    def __init__(
+        self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, originating: str | None = None
+    ) -> None:
+        super().__init__(input_id, messages, size, digest)
+        self.originating = originating
+
+
+class Interrupt(Trigger):
+    """A request to end the execution `execution_id`; `control_id` makes it repeatable."""
+
+    __slots__ = ("control_id", "digest", "hold", "prior", "reason", "source")
+    kind = Kind.INTERRUPT
+
+    def __init__(
+        self, execution_id: str, *, reason: str | None = None, source: Literal["user", "system", "parent"] = "user",
+        hold: bool = False, control_id: str | None = None, digest: bytes | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(execution_id)
+        self.reason = reason
+        self.source = source
+        self.hold = hold
+        self.control_id = control_id
+        self.digest = digest
+        self.prior: Prior | None = None
+
+
+class Stop(Trigger):
+    """Interrupt whatever is active, and hold."""
+
+    __slots__ = ()
+    kind = Kind.STOP
+
+
+class Resume(Trigger):
+    """Lift the hold and start what waits, or run on the history there is."""
+
+    __slots__ = ("rows",)
+    kind = Kind.RESUME
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Row] = []
+
+
+class Terminate(Trigger):
+    """Take no further input, ever."""
+
+    __slots__ = ("source",)
+    kind = Kind.TERMINATE
+
+    def __init__(self, source: str | None = None) -> None:
+        super().__init__()
+        self.source = source
+
+
+class Delete(Trigger):
+    """Remove a thread that is terminated and at rest."""
+
+    __slots__ = ()
+    kind = Kind.DELETE
+
+
+class Withdraw(Trigger):
+    """Take a waiting input back; `row` is it, `known` says whether the id was ever recorded, `withdrawn` before."""
+
+    __slots__ = ("input_id", "known", "row", "withdrawn")
+    kind = Kind.WITHDRAW
+
+    def __init__(self, input_id: str) -> None:
+        super().__init__()
+        self.input_id = input_id
+        self.row: Row | None = None
+        self.known = False
+        self.withdrawn = False
+
+
+class Inject(Trigger):
+    """Put a message into history at once, from outside any execution."""
+
+    __slots__ = ("message",)
+    kind = Kind.INJECT
+
+    def __init__(self, message: Draft) -> None:
+        super().__init__()
+        self.message = message
+
+
+class SetValue(Trigger):
+    """Set or delete a value; the encoded content travels beside the trigger. With an execution id it is a body's."""
+
+    __slots__ = ("deleted", "encoded", "key")
+    kind = Kind.SET_VALUE
+
+    def __init__(self, key: str, encoded: bytes | None, execution_id: str | None = None) -> None:
+        super().__init__(execution_id)
+        self.key = key
+        self.encoded = encoded
+        self.deleted = encoded is None
+
+
+class Append(Trigger):
+    """An event that the body of `execution_id` adds; `open_call` says whether the call that it answers is open."""
+
+    __slots__ = ("event", "open_call", "size")
+    kind = Kind.APPEND
+
+    def __init__(self, execution_id: str, event: Event, size: int) -> None:
+        super().__init__(execution_id)
+        self.event = event
+        self.size = size
+        self.open_call = True
+
+
+class Consume(Trigger):
+    """The body of `execution_id` asks for what has arrived."""
+
+    __slots__ = ("rows",)
+    kind = Kind.CONSUME
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(execution_id)
+        self.rows: list[Row] = []
+
+
+class RecordProcess(Trigger):
+    """The body of `execution_id` is about to run a process group."""
+
+    __slots__ = ("group", "start_time")
+    kind = Kind.RECORD_PROCESS
+
+    def __init__(self, execution_id: str, group: int, start_time: int) -> None:
+        super().__init__(execution_id)
+        self.group = group
+        self.start_time = start_time
+
+
+class BodyEnded(Trigger):
+    """A pass of the body of `execution_id` is over: `how` it ended, with the error where there was one."""
+
+    __slots__ = ("error_message", "error_type", "how", "open_calls", "pending", "reason", "rows", "stopped")
+    kind = Kind.BODY_ENDED
+
+    def __init__(
+        self, execution_id: str, how: Literal["returned", "cancelled", "raised"] = "returned", *, error_type: str | None = None,
+        error_message: str | None = None, reason: str | None = None, stopped: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(execution_id)
+        self.how = how
+        self.error_type = error_type
+        self.error_message = error_message
+        self.reason = reason  # a stop code of the loop, None for a plain return
+        self.stopped = stopped  # by `execution.stop()`, a limit or a session boundary: nothing further begins
+        self.rows: list[Row] = []
+        self.open_calls: list[str] = []
+        self.pending: list[str] = []
+
+
+class Deadline(Trigger):
+    """The time given to `execution_id` is over."""
+
+    __slots__ = ()
+    kind = Kind.DEADLINE
+
+
+class GraceExpired(Trigger):
+    """The body of `execution_id` did not stop within its grace."""
+
+    __slots__ = ()
+    kind = Kind.GRACE_EXPIRED
+
+
+class Closing(Trigger):
+    """What a FINISH or a settling batch must close: unread steers, open calls, pending requests."""
+
+    __slots__ = ("open_calls", "pending", "rows")
+
+    def __init__(self, execution_id: str | None = None) -> None:
+        super().__init__(execution_id)
+        self.rows: list[Row] = []
+        self.open_calls: list[str] = []
+        self.pending: list[str] = []
+
+
+class Released(Closing):
+    """What `execution_id` owned is closed, or given up as `leftovers`."""
+
+    __slots__ = ("leftovers",)
+    kind = Kind.RELEASED
+
+    def __init__(self, execution_id: str, leftovers: tuple[str, ...] = ()) -> None:
+        super().__init__(execution_id)
+        self.leftovers = leftovers
+
+
+class RetryDue(Closing):
+    """The time has come to try a refused commit again."""
+
+    __slots__ = ()
+    kind = Kind.RETRY_DUE
+
+
+class Wake(Trigger):
+    """Look whether waiting rows can start; a lost or doubled wake costs latency only."""
+
+    __slots__ = ("rows",)
+    kind = Kind.WAKE
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[Row] = []
+
+
+class Lost(Closing):
+    """The executor of `execution_id` is gone: process death, actor crash, loss of a loop or worker."""
+
+    __slots__ = ("boot_id", "cause", "dispatched", "leftovers")
+    kind = Kind.LOST
+
+    def __init__(
+        self, execution_id: str, *, boot_id: str, cause: str, dispatched: bool, leftovers: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(execution_id)
+        self.boot_id = boot_id
+        self.cause = cause
+        self.dispatched = dispatched
+        self.leftovers = leftovers
+
+
+class Answer(Trigger):
+    """What the store said of the batch in flight."""
+
+    __slots__ = ("error_code", "error_message", "interruption", "kind")
+
+    def __init__(
+        self, kind: Kind, error_code: str | None = None, error_message: str | None = None,
+        interruption: ExecutionInterrupted | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self.kind = kind
+        self.interruption = interruption  # the first one that the refused batch held
+        self.error_code = error_code
+        self.error_message = error_message
