@@ -1,0 +1,313 @@
+"""Owns `Reply`, the one-shot answer to a mail, taken by blocking or by awaiting. Never knows who sets it or why.
+
+A `Reply` is made for every mail, so it holds no lock and no event: settling is guarded by one lock for all, and what a
+waiter needs is made when it waits. That lock is reentrant, since a signal handler or a finaliser may send mail while
+its own worker is inside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+
+from ..protocol.errors import WouldBlock
+from .burst import burst_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+__all__ = ["Reply", "WaitGuard", "current_wait", "forbid_blocking"]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+logger = logging.getLogger("treadle")
+
+_PENDING, _VALUE, _ERROR = 0, 1, 2
+_LOCK = threading.RLock()
+
+
+class WaitGuard(Protocol):
+    """What a body's worker does about a blocking `Reply.result()`; found through `current_wait`."""
+
+    def enter(self, reply: Reply[Any], abort: Callable[[BaseException], object]) -> None:
+        """Note the wait, or raise to refuse it.
+
+        Args:
+            reply: what is waited for.
+            abort: ends this wait with an error; any worker may call it, at any time, without harm after the wait.
+        """
+
+    def leave(self, abort: Callable[[BaseException], object]) -> None:
+        """Forget the wait; always called after an `enter` that returned."""
+
+
+current_wait: ContextVar[WaitGuard | None] = ContextVar("treadle_current_wait", default=None)
+"""The guard of the execution whose body runs here; None outside bodies."""
+
+
+class _Worker(threading.local):
+    may_block = True
+
+
+_this_worker = _Worker()
+
+
+def forbid_blocking() -> None:
+    """Make every blocking `result()` on this worker raise `WouldBlock`: it is one that others wait for."""
+    _this_worker.may_block = False
+
+
+class _Failure:
+    """An error on its way to whoever takes it; logged when it is collected untaken."""
+
+    __slots__ = ("error", "taken", "traceback")
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+        self.traceback: TracebackType | None = error.__traceback__
+        self.taken = False
+
+    def take(self) -> BaseException:
+        self.taken = True
+        # Each raise adds frames; starting from the first traceback keeps an error taken often from growing.
+        return self.error.with_traceback(self.traceback)
+
+    def __del__(self) -> None:
+        if not self.taken:
+            logger.error("Nobody took the error of a reply: %r", self.error, exc_info=self.error)
+
+
+class Reply(Generic[T]):
+    """The answer to a call: `await` it from any event loop, or `.result()` it on a worker without one.
+
+    Abandoning a reply undoes nothing. It is set once; a second setting is ignored.
+    """
+
+    __slots__ = ("_content", "_state", "_waiters")
+
+    def __init__(self) -> None:
+        self._state = _PENDING
+        self._content: T | _Failure | None = None
+        self._waiters: list[Callable[[Reply[T]], object]] | None = None
+
+    @classmethod
+    def of(cls, value: T) -> Reply[T]:
+        """Make a reply that already has its value."""
+        reply = cls()
+        reply.set(value)
+        return reply
+
+    @classmethod
+    def failed(cls, error: BaseException) -> Reply[T]:
+        """Make a reply that already has its error."""
+        reply = cls()
+        reply.fail(error)
+        return reply
+
+    def set(self, value: T) -> bool:
+        """Give the value; any worker, never blocks, never raises.
+
+        Returns:
+            False when it was set before: nothing was changed.
+        """
+        with _LOCK:
+            if self._state:
+                return False
+            self._content = value
+            self._state = _VALUE
+            waiters = self._waiters
+            self._waiters = None
+        if waiters is not None:
+            _notify(self, waiters)
+        return True
+
+    def fail(self, error: BaseException) -> bool:
+        """Give the error; any worker, never blocks, never raises.
+
+        Returns:
+            False when it was set before: nothing was changed.
+        """
+        failure = _Failure(error)
+        with _LOCK:
+            if self._state:
+                failure.taken = True
+                return False
+            self._content = failure
+            self._state = _ERROR
+            waiters = self._waiters
+            self._waiters = None
+        if waiters is not None:
+            _notify(self, waiters)
+        return True
+
+    def done(self) -> bool:
+        """Say whether the value or the error is there."""
+        return self._state != _PENDING
+
+    def error(self) -> BaseException | None:
+        """Return the error, which then counts as taken; None while pending or when there is a value."""
+        return cast("_Failure", self._content).take() if self._state == _ERROR else None
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the answer, blocking this worker.
+
+        Args:
+            timeout: seconds; None waits for ever.
+
+        Returns:
+            The value.
+
+        Raises:
+            WouldBlock: it is not there yet, and this worker runs an event loop or is the runtime's own.
+            TimeoutError: it did not come in time; the call goes on all the same.
+            ExecutionCancelled: this worker runs a body whose execution was interrupted while it waited.
+        """
+        try:
+            if self._state == _PENDING:
+                _block(self, timeout)
+            if self._state == _VALUE:
+                return cast("T", self._content)
+            raise cast("_Failure", self._content).take()
+        finally:
+            # The error's traceback holds this frame, and this frame the reply that holds the error.
+            del self
+
+    def __await__(self) -> Generator[object, None, T]:
+        try:
+            if self._state == _PENDING:
+                waiter = _LoopWaiter(asyncio.get_running_loop().create_future())
+                if self._enlist(waiter):
+                    try:
+                        yield from waiter.future
+                    finally:
+                        # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
+                        self._delist(waiter)
+            if self._state == _VALUE:
+                return cast("T", self._content)
+            raise cast("_Failure", self._content).take()
+        finally:
+            del self
+
+    def add_done_callback(self, callback: Callable[[Reply[T]], object]) -> None:
+        """Call `callback(reply)` once it is set: on the worker that sets it, or here and now if it is set already.
+
+        Args:
+            callback: must be quick and must not block; what it raises is logged.
+        """
+        if not self._enlist(callback):
+            _notify(self, [callback])
+
+    def then(self, convert: Callable[[T], U]) -> Reply[U]:
+        """Return a reply with the converted value; an error, or what `convert` raises, passes on.
+
+        Args:
+            convert: runs on the worker that sets this reply; must be quick and must not block.
+        """
+        following: Reply[U] = Reply()
+
+        def carry(reply: Reply[T]) -> None:
+            error = reply.error()
+            if error is None:
+                try:
+                    following.set(convert(reply.result()))
+                except Exception as raised:  # noqa: BLE001 - it belongs to whoever waits for the converted value
+                    error = raised
+            if error is not None:
+                following.fail(error)
+
+        self.add_done_callback(carry)
+        return following
+
+    def _enlist(self, waiter: Callable[[Reply[T]], object]) -> bool:
+        with _LOCK:
+            if self._state:
+                return False
+            if self._waiters is None:
+                self._waiters = [waiter]
+            else:
+                self._waiters.append(waiter)
+        return True
+
+    def _delist(self, waiter: Callable[[Reply[T]], object]) -> None:
+        with _LOCK:
+            if self._waiters is not None and waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def __repr__(self) -> str:
+        return f"<Reply {('pending', 'value', 'error')[self._state]}>"
+
+
+class _LoopWaiter:
+    """Wakes one awaiting task on its own loop."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[None]) -> None:
+        self.future = future
+
+    def __call__(self, _reply: object) -> None:
+        loop = self.future.get_loop()
+        burst = burst_for(loop)
+        if burst is not None:
+            burst.submit(self._wake)
+            return
+        try:
+            loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            # A closed loop has no task left to wake, and whoever sets the reply must not suffer for it.
+            if not loop.is_closed():
+                raise
+
+    def _wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+def _notify(reply: Reply[T], waiters: list[Callable[[Reply[T]], object]]) -> None:
+    for waiter in waiters:
+        try:
+            waiter(reply)
+        except BaseException:  # the setting worker serves every thread: no callback may end it
+            logger.exception("A done callback of a reply failed")
+
+
+def _block(reply: Reply[T], timeout: float | None) -> None:
+    """Hold this worker until `reply` is set, its guard aborts, or the time is up."""
+    _refuse_to_stop_a_loop()
+    # A SimpleQueue is the one blocking primitive that may be woken twice, and from a signal handler of its own worker.
+    woken: SimpleQueue[Reply[T] | BaseException] = SimpleQueue()
+    wake = woken.put
+    guard = current_wait.get()
+    if guard is not None:
+        guard.enter(reply, wake)
+    try:
+        if not reply._enlist(wake):  # noqa: SLF001 - one noun, split for its length
+            return
+        try:
+            limit = None if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)
+            cause = woken.get(timeout=limit)
+        except Empty:
+            raise TimeoutError(f"no reply within {timeout} seconds; the call goes on") from None
+        finally:
+            reply._delist(wake)  # noqa: SLF001
+    finally:
+        if guard is not None:
+            guard.leave(wake)
+    if isinstance(cause, BaseException):
+        raise cause
+
+
+def _refuse_to_stop_a_loop() -> None:
+    if not _this_worker.may_block:
+        raise WouldBlock("result() on a worker of the runtime would stop every thread; use add_done_callback")
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise WouldBlock("result() on a worker that runs an event loop would stop that loop; await the reply instead")
