@@ -16,7 +16,7 @@ help:
 	@echo 'make test     the fast tests, then the actor tests again with --always-evict'
 	@echo 'make slow     the slow tests: real kills, long explorations, wheels'
 	@echo 'make check    lint, format, types'
-	@echo 'make bench    product against the bare baseline, one JSON line a figure'
+	@echo 'make bench    product against the bare baseline, one JSON line a figure (ARGS="--only steer")'
 	@echo 'make mutants  break the rules one by one and name the test that notices'
 	@echo 'make clean    remove .venv and everything built'
 	@echo 'Another interpreter: make PYTHON=python3.12 test'
@@ -37,7 +37,7 @@ check: $(VENV)/ready-test $(VENV)/ready-check
 	@$(RUN) -m mypy
 
 bench: $(VENV)/ready-demo
-	@$(RUN) benchmarks/run.py
+	@$(RUN) benchmarks/run.py $(ARGS)
 
 mutants: $(VENV)/ready-test
 	@$(RUN) tests/simulation/mutants.py
