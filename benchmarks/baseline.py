@@ -27,7 +27,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import lmdb
 import msgpack
@@ -41,6 +41,7 @@ MAP_BYTES = 1 << 33
 CONTENT = "hello " * 30  # 180 bytes
 
 Records = list[tuple[bytes, bytes]]
+Turns: TypeAlias = "queue.SimpleQueue[Callable[[], None]]"
 
 
 class Journal:
@@ -94,7 +95,7 @@ class Loop:
 class Conversation:
     """A mailbox, and the least that an execution needs to pass through it."""
 
-    def __init__(self, number: int, commits: int, journal: Journal, loop: Loop, ready: queue.SimpleQueue) -> None:
+    def __init__(self, number: int, commits: int, journal: Journal, loop: Loop, ready: Turns) -> None:
         self.key = number.to_bytes(8, "big")
         self.commits = commits
         self.journal, self.loop, self.ready = journal, loop, ready
@@ -161,7 +162,7 @@ class Conversation:
 def measure_executions(directory: str, threads: int, executions: int, commits: int) -> dict[str, object]:
     """Keep every conversation busy with one execution after another; return the rate and the latencies."""
     journal, loop = Journal(directory), Loop()
-    ready: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+    ready: Turns = queue.SimpleQueue()
     latencies: list[float] = []
     finished = threading.Event()
     each = max(1, executions // threads)

@@ -38,7 +38,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Also as an attribute: worlds that a test builds by hand, outside any fixture, ask for it too.
     pytest.always_evict = config.getoption("--always-evict")  # type: ignore[attr-defined]
     # `kill -USR1` on a test run that seems to hang shows where every worker stands.
-    faulthandler.register(signal.SIGUSR1, file=sys.__stderr__, all_threads=True)
+    faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or 2, all_threads=True)
 
 
 def pytest_report_header(config: pytest.Config) -> str:
