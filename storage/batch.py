@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from ..protocol.errors import TreadleError
 
-__all__ = ["COMMITTED", "Answer", "Batch", "Confirm", "Op", "tell"]
+__all__ = ["COMMITTED", "Answer", "Batch", "Confirm", "Op", "refused", "tell"]
 
 _log = logging.getLogger("treadle.storage")
 
@@ -105,3 +106,11 @@ def tell(confirm: Confirm, answer: Answer) -> None:
         confirm(answer)
     except BaseException:  # noqa: BLE001 - also SystemExit: the writer serves all threads and ends for none of them
         _log.exception("a confirm raised; its batch was answered %s all the same", answer.kind)
+
+
+def refused(error: TreadleError, kind: Literal["not_written", "unknown"] = "not_written") -> Answer:
+    """Return the answer that carries a copy of `error`.
+
+    A copy for each batch: callers raise what they get, and a shared exception would collect all their tracebacks.
+    """
+    return Answer(kind, 0, copy.copy(error))

@@ -12,6 +12,7 @@ Rules:
 
 from __future__ import annotations
 
+import copy
 import logging
 import threading
 from queue import Empty, SimpleQueue
@@ -19,7 +20,7 @@ from typing import Final, Protocol
 
 from ..protocol.errors import InternalError, StoreClosed, StoreFailed, TreadleError
 from ..protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
-from .batch import COMMITTED, Answer, Batch, Confirm, tell
+from .batch import COMMITTED, Answer, Batch, Confirm, refused, tell
 from .points import AFTER_COMMIT, reach
 
 __all__ = ["Barriers", "Engine", "Writer"]
@@ -95,7 +96,7 @@ class Writer:
                 self._accepted += 1
                 self._queue.put(batch)
                 return
-        tell(batch.confirm, Answer("not_written", 0, refusal))
+        tell(batch.confirm, refused(refusal))
 
     def barrier(self, number: int, boot: int, life: int, confirm: Confirm) -> None:
         """Queue a barrier, or refuse it at once on this worker."""
@@ -105,11 +106,11 @@ class Writer:
                 self._accepted += 1
                 self._queue.put(_Barrier(number, boot, life, confirm))
                 return
-        tell(confirm, Answer("not_written", 0, refusal))
+        tell(confirm, refused(refusal))
 
     def failure(self) -> TreadleError | None:
         """Return why nothing more is taken, or None."""
-        return self._refusal
+        return copy.copy(self._refusal)
 
     def backlog(self) -> int:
         """Return how many batches and barriers were accepted and not yet answered."""
@@ -185,7 +186,7 @@ class Writer:
             assert len(answers) == len(group), (len(answers), len(group))
             reach(AFTER_COMMIT)
         else:
-            answers = [Answer("not_written", 0, self._failed)] * len(group)
+            answers.extend(refused(self._failed) for _ in group)
         for batch, answer in zip(group, answers, strict=True):
             # Counted first: a confirm that raises was called, and must not be called again.
             self._answered_in_group += 1
@@ -212,7 +213,7 @@ class Writer:
             return
         self._answered += 1
         if self._failed is not None:
-            tell(barrier.confirm, Answer("not_written", 0, self._failed))
+            tell(barrier.confirm, refused(self._failed))
             return
         incarnation = (barrier.boot, barrier.life)
         self._barriers[barrier.number] = max(incarnation, self._barriers.get(barrier.number, incarnation))
@@ -232,4 +233,4 @@ class Writer:
         rest, self._group = self._group[self._answered_in_group :], []
         for batch in rest:
             self._answered += 1
-            tell(batch.confirm, Answer("unknown", 0, failed))
+            tell(batch.confirm, refused(failed, "unknown"))

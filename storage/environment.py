@@ -1,0 +1,298 @@
+"""Owns the LMDB environment of one data directory: recognising, opening, growing and closing it. Knows no batches.
+
+Opening changes nothing before the directory is known to be a store or empty. A new store gets its schema stamp and all
+its tables in one transaction, so a crash leaves either an empty file or a whole store.
+"""
+
+from __future__ import annotations
+
+import logging
+import mmap
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+
+from ..protocol.errors import CorruptRecord, NotAStore, SchemaTooNew, StoreClosed, StoreInUse
+from ..protocol.limits import RELEASE_TIMEOUT_S
+from .growth_lock import GrowthLock
+from .lmdb_errors import open_error
+from .owner import OWNER_FILE
+from .store import Boot
+from .tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    # The handle's class is private to lmdb; nothing of it is used but its identity.
+    from lmdb import _Database as Database
+
+__all__ = ["SCHEMA", "Environment", "check_directory", "open_environment", "pack_boot"]
+
+_log = logging.getLogger("treadle.storage")
+
+SCHEMA: Final = 1
+_SCHEMA_KEY: Final = b"schema"
+_SCHEMA_ROW: Final = struct.Struct(">7sI")
+_MAGIC: Final = b"treadle"
+_BOOT_KEY: Final = b"boot"
+_BOOT_ROW: Final = struct.Struct(">I16s")
+
+_DATA_FILE: Final = "data.mdb"
+_LOCK_FILE: Final = "lock.mdb"
+# mkfs makes lost+found; a file system of its own is a fine place for a store.
+_NOBODYS: Final = frozenset({"lost+found"})
+_OURS: Final = frozenset({OWNER_FILE, _DATA_FILE, _LOCK_FILE})
+
+MAP_SIZE_FIRST: Final = 1 << 40  # address space, not disk; opening it took 0.3-1.5 ms
+MAP_SIZE_LEAST: Final = 1 << 26  # below this a refusal is about something else
+_SPARE_READERS: Final = 32  # slots beyond our own readers: tools in other processes, nested views, the writer's check
+_READER_SLOT_BYTES: Final = 64
+_LOCK_HEADER_BYTES: Final = 4096
+
+
+class Environment:
+    """An open LMDB environment with its tables. Any worker may read it; one at a time may write, grow or close it."""
+
+    __slots__ = ("_directory", "env", "lock", "orphaned", "tables")
+
+    def __init__(
+        self, env: lmdb.Environment, tables: Sequence[Database], directory: tuple[int, int], readers: int
+    ) -> None:
+        self.env = env
+        self.tables = tables
+        self.lock = GrowthLock(readers)
+        self.orphaned = False
+        self._directory = directory
+        _open_here.add(directory)
+
+    def last_boot(self) -> Boot:
+        """Return the boot that was recorded last; number 0 if none was."""
+        with self.env.begin() as txn:
+            row = txn.get(_BOOT_KEY, None, self.tables[Table.META])
+        return _unpack_boot(row)
+
+    def last_change(self) -> int:
+        """Return the highest number in CHANGES, 0 if there is none."""
+        with self.env.begin() as txn:
+            cursor = txn.cursor(self.tables[Table.CHANGES])
+            return int.from_bytes(cursor.key(), "big") if cursor.last() else 0
+
+    def grow(self) -> bool:
+        """Double the map, alone; return False, with nothing changed, where the system has no address space for that.
+
+        Waits for all views. No write transaction may be open.
+        """
+        size = self.env.info()["map_size"] * 2
+        self.lock.seize()
+        try:
+            # LMDB unmaps first and maps then; where that second step fails the environment is lost. So ask before.
+            try:
+                mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
+            except (OSError, OverflowError):
+                return False
+            self.env.set_mapsize(size)
+        finally:
+            self.lock.release()
+        _log.info("the map of %s has grown to %d MiB", self.env.path(), size >> 20)
+        return True
+
+    def adopt_size(self) -> None:
+        """Follow the map of the owning process, which has grown; for readers of another process."""
+        self.lock.seize()
+        try:
+            self.env.set_mapsize(0)
+        finally:
+            self.lock.release()
+
+    def clear_dead_readers(self) -> int:
+        """Free the reader slots of processes that died; what such a reader saw can be reclaimed again."""
+        return self.env.reader_check()
+
+    def close(self) -> None:
+        """Close, after waiting a while for views; one still open then raises `StoreClosed` when it is used."""
+        if self.orphaned:
+            return
+        self.lock.seize(RELEASE_TIMEOUT_S)
+        try:
+            self.env.close()
+        finally:
+            _open_here.discard(self._directory)
+            self.lock.release(StoreClosed("the store is closed"))
+
+    def orphan(self) -> None:
+        """Turn everyone away, in a forked child. The environment is not closed: its locks are the parent's."""
+        self.orphaned = True
+        self.lock.orphan(StoreClosed("the store belongs to the parent of this process"))
+
+
+def pack_boot(boot: Boot) -> tuple[bytes, bytes]:
+    """Return key and value of the row in META that records a boot."""
+    return _BOOT_KEY, _BOOT_ROW.pack(boot.number, bytes.fromhex(boot.id))
+
+
+def check_directory(directory: Path) -> None:
+    """Make sure that `directory` is a store or may become one; creates it if it is missing, and changes nothing else.
+
+    Raises:
+        NotAStore: it is no directory, or holds other things, or a database that is not ours.
+        SchemaTooNew, StorageFull, StoreFailed: see each.
+    """
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = {entry.name for entry in os.scandir(directory)} - _NOBODYS
+    except OSError as error:
+        raise open_error(directory, error) from error
+    if OWNER_FILE in found or not found:
+        return
+    if _DATA_FILE in found:
+        # No owner file: a copy of a store, or somebody else's database. Looking at it must not leave a trace.
+        _probe(directory)
+    elif not found <= _OURS:
+        foreign = sorted(found - _OURS)[:5]
+        raise NotAStore(f"{directory} holds other files and no store: {', '.join(foreign)}", path=str(directory))
+
+
+def open_environment(
+    directory: Path, *, sync: bool, map_size: int | None, readers: int, read_only: bool
+) -> Environment:
+    """Open or create the environment in a checked directory. The caller owns it, or opens it to read only.
+
+    Raises:
+        StoreInUse, NotAStore, SchemaTooNew, CorruptRecord, StorageFull, StoreFailed: see each.
+    """
+    try:
+        status = directory.stat()
+        if read_only:
+            # Without this LMDB would make the files of a store that is not there.
+            (directory / _DATA_FILE).stat()
+        key = (status.st_dev, status.st_ino)
+        if key in _open_here:
+            raise StoreInUse(f"{directory} is open in this process", path=str(directory), holder="this process")
+        slots = readers + _SPARE_READERS
+        if not read_only:
+            _reserve_lock_file(directory / _LOCK_FILE, slots)
+        env = _map(directory, sync=sync, map_size=map_size, slots=slots, read_only=read_only)
+    except (lmdb.Error, OSError) as error:
+        raise open_error(directory, error) from error
+    try:
+        env.reader_check()
+        tables = _open_tables(env, directory) or _create_tables(env, directory, read_only=read_only)
+        return Environment(env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)))
+    except lmdb.Error as error:
+        env.close()
+        raise open_error(directory, error) from error
+    except BaseException:
+        env.close()
+        raise
+
+
+def _map(directory: Path, *, sync: bool, map_size: int | None, slots: int, read_only: bool) -> lmdb.Environment:
+    size = map_size or MAP_SIZE_FIRST
+    while True:
+        try:
+            return lmdb.open(
+                str(directory),
+                map_size=size,
+                max_dbs=len(Table),
+                max_readers=slots,
+                max_spare_txns=0,
+                mode=0o700,
+                readonly=read_only,
+                create=not read_only,
+                # Pinned by a test: with these, what LMDB has confirmed survives the machine (design, section 5).
+                sync=sync,
+                metasync=sync,
+                writemap=False,
+                map_async=False,
+            )
+        except lmdb.MemoryError:
+            if map_size is not None or size <= MAP_SIZE_LEAST:
+                raise
+            size //= 2
+
+
+def _reserve_lock_file(path: Path, slots: int) -> None:
+    # LMDB writes its reader table through a map. On a full disk a hole in that file would kill the process by SIGBUS,
+    # so a new one gets its blocks first. An existing one is left alone: closing any descriptor of it would drop the
+    # locks by which LMDB tells living readers of this process from dead ones.
+    try:
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    except FileExistsError:
+        return
+    try:
+        os.posix_fallocate(file, 0, _LOCK_HEADER_BYTES + slots * _READER_SLOT_BYTES)
+    except OSError:
+        path.unlink()
+        raise
+    finally:
+        os.close(file)
+
+
+def _open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
+    """Return the tables of an existing store, an empty list for an empty environment."""
+    try:
+        meta = env.open_db(b"meta", create=False)
+    except lmdb.NotFoundError as error:
+        if env.stat()["entries"]:
+            raise NotAStore(f"{directory} holds another program's database", path=str(directory)) from error
+        return []
+    except lmdb.IncompatibleError as error:
+        raise NotAStore(f"{directory} holds another program's database", path=str(directory)) from error
+    with env.begin() as txn:
+        _check_stamp(txn.get(_SCHEMA_KEY, None, meta), directory)
+    try:
+        return [env.open_db(table.name.lower().encode(), create=False) for table in Table]
+    except lmdb.NotFoundError as error:
+        raise CorruptRecord(f"the store in {directory} lacks a table: {error}", path=str(directory)) from error
+
+
+def _create_tables(env: lmdb.Environment, directory: Path, *, read_only: bool) -> list[Database]:
+    if read_only:
+        raise NotAStore(f"{directory} holds no store yet", path=str(directory))
+    with env.begin(write=True) as txn:
+        tables = [env.open_db(table.name.lower().encode(), txn=txn) for table in Table]
+        txn.put(_SCHEMA_KEY, _SCHEMA_ROW.pack(_MAGIC, SCHEMA), db=tables[Table.META])
+    return tables
+
+
+def _check_stamp(row: bytes | None, directory: Path) -> None:
+    magic, schema = _SCHEMA_ROW.unpack(row) if row is not None and len(row) == _SCHEMA_ROW.size else (b"", 0)
+    if magic != _MAGIC:
+        raise NotAStore(f"{directory} holds another program's database", path=str(directory))
+    if schema > SCHEMA:
+        raise SchemaTooNew(
+            f"the store in {directory} has schema {schema}; this version reads up to {SCHEMA}",
+            path=str(directory),
+            found=schema,
+            known=SCHEMA,
+        )
+
+
+def _probe(directory: Path) -> None:
+    if not (directory / _DATA_FILE).stat().st_size:
+        return
+    try:
+        env = lmdb.open(str(directory), readonly=True, lock=False, create=False, max_dbs=len(Table))
+        try:
+            _open_tables(env, directory)
+        finally:
+            env.close()
+    except (lmdb.Error, OSError) as error:
+        raise open_error(directory, error) from error
+
+
+def _unpack_boot(row: bytes | None) -> Boot:
+    if row is None:
+        return Boot(0, "0" * 32)
+    if len(row) != _BOOT_ROW.size:
+        raise CorruptRecord("the boot record does not decode", table="meta", key=_BOOT_KEY.hex())
+    number, boot_id = _BOOT_ROW.unpack(row)
+    return Boot(number, boot_id.hex())
+
+
+# LMDB must not open one file twice in a process. Ours is asked first, since its answer names the directory.
+_open_here: set[tuple[int, int]] = set()
+os.register_at_fork(after_in_child=_open_here.clear)

@@ -1,0 +1,143 @@
+"""Owns the read snapshot of an LMDB store. Never writes, and outlives no growth: the growth lock sees to that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from ..protocol.errors import StoreClosed
+from .lmdb_errors import read_error
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from .environment import Environment
+    from .store import Rows
+
+__all__ = ["LmdbView"]
+
+
+class LmdbView:
+    """One read transaction; see `View`.
+
+    py-lmdb ties a reader slot to the transaction *object*, not to its end: a finished one that is still referenced
+    keeps its slot. So every reference is dropped on leaving.
+    """
+
+    __slots__ = ("_environment", "_get", "_txn", "_worker")
+
+    def __init__(self, environment: Environment | None) -> None:
+        self._environment = environment
+        self._txn: lmdb.Transaction[bytes] | None = None
+        self._worker = 0
+
+    def __enter__(self) -> Self:
+        environment = self._environment
+        if environment is None:
+            raise StoreClosed("the store is not open")
+        self._worker = environment.lock.enter()
+        try:
+            txn = environment.env.begin()
+        except lmdb.Error as error:
+            environment.lock.leave(self._worker)
+            txn = self._begin_again(environment, error)
+        self._txn = txn
+        self._get = txn.get
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        environment = self._environment
+        txn, self._txn = self._txn, None
+        assert environment is not None
+        assert txn is not None
+        del self._get
+        # In a forked child the slot is the parent's: ending the transaction here would take it from under its reader.
+        if not environment.orphaned:
+            txn.abort()
+            environment.lock.leave(self._worker)
+
+    def get(self, table: int, key: bytes) -> bytes | None:
+        """Return the value under `key`, or None."""
+        assert self._environment is not None
+        try:
+            return self._get(key, None, self._environment.tables[table])
+        except lmdb.BadValsizeError:
+            # Empty, or longer than any key can be: certainly not there.
+            return None
+        except lmdb.Error as error:
+            raise read_error(error, table, key) from error
+
+    def scan(
+        self,
+        table: int,
+        low: bytes,
+        high: bytes | None,
+        *,
+        reverse: bool = False,
+        limit: int | None = None,
+        skip: int = 0,
+    ) -> Rows:
+        """Return rows with `low <= key < high`; see `View.scan`."""
+        assert self._environment is not None
+        assert self._txn is not None
+        if limit is not None and limit <= 0:
+            return []
+        try:
+            cursor = self._txn.cursor(self._environment.tables[table])
+            if reverse:
+                return _backward(cursor, low, high, limit, skip)
+            return _forward(cursor, low, high, limit, skip)
+        except lmdb.Error as error:
+            raise read_error(error, table, low) from error
+
+    def _begin_again(self, environment: Environment, error: lmdb.Error) -> lmdb.Transaction[bytes]:
+        """Remove what kept the transaction from beginning, where that can be done, and begin it once more."""
+        if isinstance(error, lmdb.ReadersFullError):
+            environment.clear_dead_readers()
+        elif isinstance(error, lmdb.MapResizedError):
+            environment.adopt_size()
+        else:
+            raise read_error(error) from error
+        self._worker = environment.lock.enter()
+        try:
+            return environment.env.begin()
+        except lmdb.Error as second:
+            environment.lock.leave(self._worker)
+            raise read_error(second) from second
+
+
+def _forward(cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+    rows: Rows = []
+    if not cursor.set_range(low):
+        return rows
+    for _ in range(skip):
+        if not cursor.next():
+            return rows
+    for row in cursor.iternext():
+        if high is not None and row[0] >= high:
+            break
+        rows.append(row)
+        if len(rows) == limit:
+            break
+    return rows
+
+
+def _backward(cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+    rows: Rows = []
+    beyond = high is not None and cursor.set_range(high)
+    if not (cursor.prev() if beyond else cursor.last()):
+        return rows
+    for _ in range(skip):
+        if not cursor.prev():
+            return rows
+    for row in cursor.iterprev():
+        if row[0] < low:
+            break
+        rows.append(row)
+        if len(rows) == limit:
+            break
+    return rows

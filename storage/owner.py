@@ -1,0 +1,116 @@
+"""Owns the lock by which one process at a time owns a data directory. Never looks at the data.
+
+The lock is `flock` on an open file, so the system lets go of it when the process dies, however it dies. A forked child
+would keep it for its parent; so the child closes its copy at once, and programs that are executed never get one.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+
+try:
+    import fcntl
+except ImportError as error:
+    raise ImportError(
+        "treadle.storage needs a POSIX system: its owner lock is flock, which this platform does not have"
+    ) from error
+
+from ..protocol.errors import NotAStore, StoreInUse
+from .lmdb_errors import open_error
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["OWNER_FILE", "OwnerLock"]
+
+OWNER_FILE: Final = "treadle.lock"
+# One size for ever: rewriting the file in place needs no new room on a full disk.
+_RECORD_BYTES: Final = 512
+
+_log = logging.getLogger("treadle.storage")
+
+
+class OwnerLock:
+    """The right to write to one data directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._file: int | None = None
+
+    def acquire(self, boot_id: str) -> None:
+        """Take the lock and write down who has it. Never waits for another holder.
+
+        Raises:
+            StoreInUse: somebody holds it; `details` has `holder`, `pid`, `host` and `boot_id`.
+            NotAStore, StorageFull, StoreFailed: the lock file cannot be made or locked.
+        """
+        path = self._directory / OWNER_FILE
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise open_error(self._directory, error) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = _read_holder(file)
+            os.close(file)
+            raise _in_use(self._directory, holder) from error
+        except OSError as error:
+            os.close(file)
+            raise NotAStore(f"{path} cannot be locked: {error.strerror}", path=str(path)) from error
+        self._file = file
+        _held.add(self)
+        self._sign(file, boot_id)
+
+    def release(self) -> None:
+        """Let go of the lock; the file stays, since removing it would race with the next owner."""
+        _held.discard(self)
+        file, self._file = self._file, None
+        if file is not None:
+            os.close(file)
+
+    def _sign(self, file: int, boot_id: str) -> None:
+        record = json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "boot_id": boot_id})
+        try:
+            os.pwrite(file, record.encode()[: _RECORD_BYTES - 1].ljust(_RECORD_BYTES - 1) + b"\n", 0)
+        except OSError as error:
+            # The lock itself needs no room; all that a full disk costs here is the holder's name.
+            _log.warning("the owner of %s could not be written down: %s", self._directory, error)
+
+
+def _read_holder(file: int) -> dict[str, object]:
+    try:
+        holder = json.loads(os.pread(file, _RECORD_BYTES, 0))
+    except (OSError, ValueError):
+        # Being written at this moment, or never written on a full disk: in use all the same, by someone unnamed.
+        return {}
+    return holder if isinstance(holder, dict) else {}
+
+
+def _in_use(directory: Path, holder: dict[str, object]) -> StoreInUse:
+    pid, host, boot_id = (holder.get(name) for name in ("pid", "host", "boot_id"))
+    if pid is None:
+        name = "another process"
+    elif (pid, host) == (os.getpid(), socket.gethostname()):
+        name = f"this process, {pid} on {host}"
+    else:
+        name = f"process {pid} on {host}"
+    return StoreInUse(
+        f"{directory} is owned by {name}", path=str(directory), holder=name, pid=pid, host=host, boot_id=boot_id
+    )
+
+
+# Strong references, in a plain set: a fork may come at any moment, and a set never is half changed then.
+_held: set[OwnerLock] = set()
+
+
+def _let_go_in_child() -> None:
+    for lock in list(_held):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
