@@ -1,50 +1,33 @@
-"""Owns the LMDB environment of one data directory: recognising, opening, growing and closing it. Knows no batches.
-
-Opening changes nothing before the directory is known to be a store or empty. A new store gets its schema stamp and all
-its tables in one transaction, so a crash leaves either an empty file or a whole store.
-"""
+"""Owns the LMDB environment of one data directory: opening, growing and closing it. Knows no batches."""
 
 from __future__ import annotations
 
 import logging
 import mmap
 import os
-import struct
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
-from ..protocol.errors import CorruptRecord, NotAStore, SchemaTooNew, StoreClosed, StoreInUse
+from ..protocol.errors import NotAStore, StoreClosed, StoreInUse
 from ..protocol.limits import RELEASE_TIMEOUT_S
+from .directory import DATA_FILE, LOCK_FILE
 from .growth_lock import GrowthLock
 from .lmdb_errors import open_error
-from .owner import OWNER_FILE
-from .store import Boot
+from .schema import BOOT_KEY, create_tables, open_tables, unpack_boot
 from .tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    # The handle's class is private to lmdb; nothing of it is used but its identity.
     from lmdb import _Database as Database
 
-__all__ = ["SCHEMA", "Environment", "check_directory", "open_environment", "pack_boot"]
+    from .store import Boot
+
+__all__ = ["Environment", "open_environment"]
 
 _log = logging.getLogger("treadle.storage")
-
-SCHEMA: Final = 1
-_SCHEMA_KEY: Final = b"schema"
-_SCHEMA_ROW: Final = struct.Struct(">7sI")
-_MAGIC: Final = b"treadle"
-_BOOT_KEY: Final = b"boot"
-_BOOT_ROW: Final = struct.Struct(">I16s")
-
-_DATA_FILE: Final = "data.mdb"
-_LOCK_FILE: Final = "lock.mdb"
-# mkfs makes lost+found; a file system of its own is a fine place for a store.
-_NOBODYS: Final = frozenset({"lost+found"})
-_OURS: Final = frozenset({OWNER_FILE, _DATA_FILE, _LOCK_FILE})
 
 MAP_SIZE_FIRST: Final = 1 << 40  # address space, not disk; opening it took 0.3-1.5 ms
 MAP_SIZE_LEAST: Final = 1 << 26  # below this a refusal is about something else
@@ -71,8 +54,8 @@ class Environment:
     def last_boot(self) -> Boot:
         """Return the boot that was recorded last; number 0 if none was."""
         with self.env.begin() as txn:
-            row = txn.get(_BOOT_KEY, None, self.tables[Table.META])
-        return _unpack_boot(row)
+            row = txn.get(BOOT_KEY, None, self.tables[Table.META])
+        return unpack_boot(row)
 
     def last_change(self) -> int:
         """Return the highest number in CHANGES, 0 if there is none."""
@@ -128,33 +111,6 @@ class Environment:
         self.lock.orphan(StoreClosed("the store belongs to the parent of this process"))
 
 
-def pack_boot(boot: Boot) -> tuple[bytes, bytes]:
-    """Return key and value of the row in META that records a boot."""
-    return _BOOT_KEY, _BOOT_ROW.pack(boot.number, bytes.fromhex(boot.id))
-
-
-def check_directory(directory: Path) -> None:
-    """Make sure that `directory` is a store or may become one; creates it if it is missing, and changes nothing else.
-
-    Raises:
-        NotAStore: it is no directory, or holds other things, or a database that is not ours.
-        SchemaTooNew, StorageFull, StoreFailed: see each.
-    """
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = {entry.name for entry in os.scandir(directory)} - _NOBODYS
-    except OSError as error:
-        raise open_error(directory, error) from error
-    if OWNER_FILE in found or not found:
-        return
-    if _DATA_FILE in found:
-        # No owner file: a copy of a store, or somebody else's database. Looking at it must not leave a trace.
-        _probe(directory)
-    elif not found <= _OURS:
-        foreign = sorted(found - _OURS)[:5]
-        raise NotAStore(f"{directory} holds other files and no store: {', '.join(foreign)}", path=str(directory))
-
-
 def open_environment(
     directory: Path, *, sync: bool, map_size: int | None, readers: int, read_only: bool
 ) -> Environment:
@@ -167,19 +123,22 @@ def open_environment(
         status = directory.stat()
         if read_only:
             # Without this LMDB would make the files of a store that is not there.
-            (directory / _DATA_FILE).stat()
+            (directory / DATA_FILE).stat()
         key = (status.st_dev, status.st_ino)
         if key in _open_here:
             raise StoreInUse(f"{directory} is open in this process", path=str(directory), holder="this process")
         slots = readers + _SPARE_READERS
         if not read_only:
-            _reserve_lock_file(directory / _LOCK_FILE, slots)
+            _reserve_lock_file(directory / LOCK_FILE, slots)
         env = _map(directory, sync=sync, map_size=map_size, slots=slots, read_only=read_only)
     except (lmdb.Error, OSError) as error:
         raise open_error(directory, error) from error
     try:
         env.reader_check()
-        tables = _open_tables(env, directory) or _create_tables(env, directory, read_only=read_only)
+        tables = open_tables(env, directory)
+        if not tables and read_only:
+            raise NotAStore(f"{directory} holds no store yet", path=str(directory))
+        tables = tables or create_tables(env)
         return Environment(env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)))
     except lmdb.Error as error:
         env.close()
@@ -219,78 +178,13 @@ def _reserve_lock_file(path: Path, slots: int) -> None:
     # so a new one gets its blocks first. An existing one is left alone: closing any descriptor of it would drop the
     # locks by which LMDB tells living readers of this process from dead ones.
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with path.open("xb") as zeros:
+            zeros.write(bytes(_LOCK_HEADER_BYTES + slots * _READER_SLOT_BYTES))
     except FileExistsError:
         return
-    try:
-        os.posix_fallocate(file, 0, _LOCK_HEADER_BYTES + slots * _READER_SLOT_BYTES)
     except OSError:
-        path.unlink()
+        path.unlink(missing_ok=True)
         raise
-    finally:
-        os.close(file)
-
-
-def _open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
-    """Return the tables of an existing store, an empty list for an empty environment."""
-    try:
-        meta = env.open_db(b"meta", create=False)
-    except lmdb.NotFoundError as error:
-        if env.stat()["entries"]:
-            raise NotAStore(f"{directory} holds another program's database", path=str(directory)) from error
-        return []
-    except lmdb.IncompatibleError as error:
-        raise NotAStore(f"{directory} holds another program's database", path=str(directory)) from error
-    with env.begin() as txn:
-        _check_stamp(txn.get(_SCHEMA_KEY, None, meta), directory)
-    try:
-        return [env.open_db(table.name.lower().encode(), create=False) for table in Table]
-    except lmdb.NotFoundError as error:
-        raise CorruptRecord(f"the store in {directory} lacks a table: {error}", path=str(directory)) from error
-
-
-def _create_tables(env: lmdb.Environment, directory: Path, *, read_only: bool) -> list[Database]:
-    if read_only:
-        raise NotAStore(f"{directory} holds no store yet", path=str(directory))
-    with env.begin(write=True) as txn:
-        tables = [env.open_db(table.name.lower().encode(), txn=txn) for table in Table]
-        txn.put(_SCHEMA_KEY, _SCHEMA_ROW.pack(_MAGIC, SCHEMA), db=tables[Table.META])
-    return tables
-
-
-def _check_stamp(row: bytes | None, directory: Path) -> None:
-    magic, schema = _SCHEMA_ROW.unpack(row) if row is not None and len(row) == _SCHEMA_ROW.size else (b"", 0)
-    if magic != _MAGIC:
-        raise NotAStore(f"{directory} holds another program's database", path=str(directory))
-    if schema > SCHEMA:
-        raise SchemaTooNew(
-            f"the store in {directory} has schema {schema}; this version reads up to {SCHEMA}",
-            path=str(directory),
-            found=schema,
-            known=SCHEMA,
-        )
-
-
-def _probe(directory: Path) -> None:
-    if not (directory / _DATA_FILE).stat().st_size:
-        return
-    try:
-        env = lmdb.open(str(directory), readonly=True, lock=False, create=False, max_dbs=len(Table))
-        try:
-            _open_tables(env, directory)
-        finally:
-            env.close()
-    except (lmdb.Error, OSError) as error:
-        raise open_error(directory, error) from error
-
-
-def _unpack_boot(row: bytes | None) -> Boot:
-    if row is None:
-        return Boot(0, "0" * 32)
-    if len(row) != _BOOT_ROW.size:
-        raise CorruptRecord("the boot record does not decode", table="meta", key=_BOOT_KEY.hex())
-    number, boot_id = _BOOT_ROW.unpack(row)
-    return Boot(number, boot_id.hex())
 
 
 # LMDB must not open one file twice in a process. Ours is asked first, since its answer names the directory.

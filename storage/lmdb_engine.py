@@ -15,10 +15,10 @@ import lmdb
 
 from ..protocol.errors import InternalError, StorageFull, StoreFailed, TreadleError
 from .batch import COMMITTED, Answer, Batch, refused
-from .environment import pack_boot
 from .head import conflict_over, judge, pack_row
 from .lmdb_errors import Fault, classify
 from .points import BEFORE_COMMIT, BEFORE_PUT, reach
+from .schema import pack_boot
 from .tables import Table
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import lmdb
 from ..protocol.errors import StoreClosed, StoreFailed, StoreInUse, TreadleError
 from ..protocol.limits import ABANDONED_MAX, WORKERS_MAX
 from .batch import Answer, Batch, Confirm, tell
-from .environment import Environment, check_directory, open_environment
+from .directory import check_directory
+from .environment import Environment, open_environment
 from .lmdb_engine import LmdbEngine
 from .lmdb_errors import read_error
 from .lmdb_view import LmdbView

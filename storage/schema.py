@@ -1,0 +1,100 @@
+"""Owns what every store holds besides its contents: the schema stamp, the list of tables, the boot record.
+
+A new store gets its stamp and all its tables in one transaction, so a crash leaves an empty file or a whole store.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+import lmdb
+
+from ..protocol.errors import CorruptRecord, NotAStore, SchemaTooNew
+from .store import Boot
+from .tables import Table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    # The handle's class is private to lmdb; nothing of it is used but its identity.
+    from lmdb import _Database as Database
+
+__all__ = ["SCHEMA", "create_tables", "open_tables", "pack_boot", "unpack_boot"]
+
+SCHEMA: Final = 1
+SCHEMA_KEY: Final = b"schema"
+SCHEMA_ROW: Final = struct.Struct(">7sI")
+MAGIC: Final = b"treadle"
+BOOT_KEY: Final = b"boot"
+_BOOT_ROW: Final = struct.Struct(">I16s")
+
+
+def open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
+    """Return the tables of a store, an empty list if the environment is empty.
+
+    Raises:
+        NotAStore: it is another program's.
+        SchemaTooNew: a newer version wrote it.
+        CorruptRecord: a table is missing.
+    """
+    try:
+        meta = env.open_db(b"meta", create=False)
+    except (lmdb.NotFoundError, lmdb.IncompatibleError) as error:
+        if env.stat()["entries"]:
+            raise _foreign(directory) from error
+        return []
+    with env.begin() as txn:
+        _check_stamp(txn.get(SCHEMA_KEY, None, meta), directory)
+    try:
+        return [env.open_db(_name(table), create=False) for table in Table]
+    except lmdb.NotFoundError as error:
+        raise CorruptRecord(f"the store in {directory} lacks a table: {error}", path=str(directory)) from error
+
+
+def create_tables(env: lmdb.Environment) -> list[Database]:
+    """Make an empty environment a store, in one transaction, and return its tables."""
+    with env.begin(write=True) as txn:
+        tables = [env.open_db(_name(table), txn=txn) for table in Table]
+        txn.put(SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, SCHEMA), db=tables[Table.META])
+    return tables
+
+
+def pack_boot(boot: Boot) -> tuple[bytes, bytes]:
+    """Return key and value of the row in META that records a boot."""
+    return BOOT_KEY, _BOOT_ROW.pack(boot.number, bytes.fromhex(boot.id))
+
+
+def unpack_boot(row: bytes | None) -> Boot:
+    """Return the boot that a row of META records; number 0 if there is none.
+
+    Raises:
+        CorruptRecord: the row is not a boot record.
+    """
+    if row is None:
+        return Boot(0, "0" * 32)
+    if len(row) != _BOOT_ROW.size:
+        raise CorruptRecord("the boot record does not decode", table="meta", key=BOOT_KEY.hex())
+    number, boot_id = _BOOT_ROW.unpack(row)
+    return Boot(number, boot_id.hex())
+
+
+def _name(table: Table) -> bytes:
+    return table.name.lower().encode()
+
+
+def _check_stamp(row: bytes | None, directory: Path) -> None:
+    magic, schema = SCHEMA_ROW.unpack(row) if row is not None and len(row) == SCHEMA_ROW.size else (b"", 0)
+    if magic != MAGIC:
+        raise _foreign(directory)
+    if schema > SCHEMA:
+        raise SchemaTooNew(
+            f"the store in {directory} has schema {schema}; this version reads up to {SCHEMA}",
+            path=str(directory),
+            found=schema,
+            known=SCHEMA,
+        )
+
+
+def _foreign(directory: Path) -> NotAStore:
+    return NotAStore(f"{directory} holds another program's database", path=str(directory))
