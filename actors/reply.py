@@ -304,10 +304,10 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
 
 
 def _refuse_to_stop_a_loop() -> None:
-    if not _this_worker.may_block:
-        raise WouldBlock("result() on a worker of the runtime would stop every thread; use add_done_callback")
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return
+        if _this_worker.may_block:
+            return
+        raise WouldBlock("result() on a worker of the runtime would stop it; use add_done_callback") from None
     raise WouldBlock("result() on a worker that runs an event loop would stop that loop; await the reply instead")
