@@ -144,6 +144,8 @@ class Dispatcher:
     def stop(self, timeout: float = 5.0) -> bool:
         """Give what is in line its turn, end the workers, and refuse all later mail with `RuntimeClosed`.
 
+        Mail that waits because its activation said "not yet" is in no line: its owner refuses it (`Mailbox.refuse`).
+
         Args:
             timeout: seconds to wait for each worker; a worker that calls this is not waited for.
 

@@ -174,7 +174,7 @@ class Mailbox:
                     self._queue = None
                     self._queued = False
                     self._bytes_in = self._bytes_out = 0
-                elif not parked or self._queued:
+                elif not parked or self._queued or self._scheduler.stopped:
                     self._scheduler.schedule(self)
                     self._queued = True
 

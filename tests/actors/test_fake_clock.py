@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from treadle.actors.clock import Clock, TimerService
+from treadle.actors.fake_clock import FakeClock
+
+GUARD = 10
+
+
+def test_it_is_a_clock_and_its_own_timers() -> None:
+    fake = FakeClock()
+    clock: Clock = fake
+    timers: TimerService = clock.timers()
+
+    assert timers is fake
+
+
+def test_time_moves_only_when_told_to() -> None:
+    clock = FakeClock(now_us=1_000)
+    assert (clock.now_us(), clock.monotonic()) == (1_000, 0.0)
+    clock.advance(1.5)
+
+    assert (clock.now_us(), clock.monotonic()) == (1_501_000, 1.5)
+
+
+def test_timers_go_off_in_order_each_at_its_own_time() -> None:
+    clock = FakeClock()
+    seen: list[tuple[str, float]] = []
+    clock.after(2, lambda: seen.append(("second", clock.monotonic())))
+    clock.after(1, lambda: seen.append(("first", clock.monotonic())))
+    clock.after(1, lambda: seen.append(("also first", clock.monotonic())))
+    clock.after(9, lambda: seen.append(("not yet", clock.monotonic())))
+
+    assert clock.advance(3) == 3
+    assert seen == [("first", 1.0), ("also first", 1.0), ("second", 2.0)]
+    assert clock.monotonic() == 3.0
+    assert clock.next_due() == 6.0
+
+
+def test_timers_set_by_timers_go_off_in_the_same_advance() -> None:
+    clock = FakeClock()
+    seen: list[float] = []
+
+    def again() -> None:
+        seen.append(clock.monotonic())
+        clock.after(1, again)
+
+    clock.after(1, again)
+    clock.advance(3)
+
+    assert seen == [1.0, 2.0, 3.0]
+    assert clock.pending() == 1
+
+
+def test_a_timer_due_now_goes_off_at_the_next_advance_by_nothing() -> None:
+    clock = FakeClock()
+    seen: list[int] = []
+    clock.after(0, lambda: seen.append(1))
+    assert seen == []
+
+    assert clock.advance(0) == 1
+
+
+def test_a_cancelled_timer_does_not_go_off() -> None:
+    clock = FakeClock()
+    timer = clock.after(1, lambda: 1 // 0)
+    assert timer.cancel()
+
+    assert clock.advance(5) == 0
+    assert clock.next_due() is None
+
+
+def test_a_call_that_fails_is_logged_and_the_next_goes_off(caplog: pytest.LogCaptureFixture) -> None:
+    clock = FakeClock()
+    clock.after(1, lambda: 1 // 0)
+    clock.after(2, lambda: None)
+
+    assert clock.advance(2) == 2
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_test_waits_for_timers_set_by_other_workers() -> None:
+    clock = FakeClock()
+    worker = threading.Thread(target=lambda: [clock.after(1, lambda: None) for _ in range(2)])
+    worker.start()
+    clock.wait_for_timers(2, timeout=GUARD)
+    worker.join(GUARD)
+
+    assert clock.pending() == 2
+    with pytest.raises(TimeoutError, match="2 timers pending, not 3"):
+        clock.wait_for_timers(3, timeout=0)
+
+
+def test_stopping_drops_all_timers() -> None:
+    clock = FakeClock()
+    clock.after(1, lambda: None)
+    clock.stop()
+    clock.after(1, lambda: None)
+
+    assert clock.advance(2) == 0
