@@ -177,8 +177,7 @@ class MemoryStore:
             raise conflict_over(batch, *batch.absent)
         # Everything that could go wrong half-way is looked at before the first put.
         for table, name, value in batch.ops:
-            fits = isinstance(name, bytes) and (value is None or isinstance(value, bytes))
-            if not fits or not 0 < len(name) <= KEY_BYTES_MAX or not 0 <= table < len(draft.tables):
+            if not 0 <= table < len(draft.tables) or not _fits(name, value):
                 raise InternalError(f"a batch of thread {batch.number} cannot be written: {table}, {name!r}")
         return before
 
@@ -209,6 +208,13 @@ def _apply(draft: _Draft, batch: Batch, before: int, change: int) -> None:
             changes.delete(before.to_bytes(8, "big"))
         changes.put(change.to_bytes(8, "big"), row_key + batch.change)
     draft.table(Table.THREADS).put(row_key, pack_row(batch, change))
+
+
+def _fits(key: bytes, value: bytes | None) -> bool:
+    if not isinstance(key, bytes) or not key:
+        return False
+    # Deleting a key longer than any can be is deleting an absent one.
+    return value is None or (isinstance(value, bytes) and len(key) <= KEY_BYTES_MAX)
 
 
 def _closed() -> Answer:
