@@ -116,6 +116,10 @@ class OwnedProcess(subprocess.Popen[bytes]):
             Whether nothing is left of the group.
         """
         gone = terminate_group(self.pid, self.start_time, term_grace, reap=self.poll)
+        try:
+            self.wait(KILL_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            gone = False
         for pipe in {self._gate, self.stdin, self.stdout, self.stderr} - {None}:
             assert pipe is not None
             try:
@@ -148,7 +152,8 @@ def group_alive(group: int) -> bool:
     for entry in _PROC.iterdir():
         if entry.name.isdecimal():
             stat = _stat(int(entry.name))
-            if stat is not None and int(stat[2]) == group and stat[0] not in "ZX":
+            # A leader shows as dead while other OS threads of its process still run.
+            if stat is not None and int(stat[2]) == group and (stat[0] not in "ZX" or int(stat[17]) > 1):
                 return True
     return False
 
