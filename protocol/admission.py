@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from .controls import accept_steer, refuse_steer_limit
+from .controls import accept_steer, lift, refuse_unread
 from .decision import Action, Batch, Decision, Do, Phase, Refusal, State, Verdict
 from .errors import LimitExceeded, StorageFull
-from .events import Event, ExecutionInterrupted, HoldChanged, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
+from .events import ExecutionInterrupted, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
 from .inbox import Row
 from .limits import QUEUED_MAX
-from .receipts import Disposition, Receipt, Withdrawal
+from .receipts import ActiveExecution, Disposition, Receipt, Withdrawal
 from .recorded import receipt_of
 from .refusals import agent_missing, refuse, repeat, terminated
 from .starting import start, start_events, start_from_rows
@@ -25,21 +25,22 @@ def _judge(state: State, trigger: Input) -> Decision | None:
     found = repeat(state, trigger.prior, trigger.digest, trigger.input_id)
     if found is not None:
         return found
+    return terminated(state) if state.facts.terminated_at is not None else None
+
+
+def _refuse_full(state: State) -> Decision | None:
+    """Refuse a row more than an inbox holds; asked only where one would be stored."""
     facts = state.facts
-    if facts.terminated_at is not None:
-        return terminated(state)
-    if facts.rows >= QUEUED_MAX:
-        return refuse(
-            state,
-            LimitExceeded(
-                f"{facts.rows} inputs wait on thread {facts.thread_id!r}; the limit queued is {QUEUED_MAX}",
-                limit="queued",
-                maximum=QUEUED_MAX,
-                met=facts.rows,
-                thread_id=facts.thread_id,
-            ),
-        )
-    return None
+    if facts.rows < QUEUED_MAX:
+        return None
+    error = LimitExceeded(
+        f"{facts.rows} inputs wait on thread {facts.thread_id!r}; the limit queued is {QUEUED_MAX}",
+        limit="queued",
+        maximum=QUEUED_MAX,
+        met=facts.rows + 1,
+        thread_id=facts.thread_id,
+    )
+    return refuse(state, error)
 
 
 def _queued(
@@ -72,7 +73,7 @@ def submit_at_rest(state: State, trigger: Submit) -> Decision:
         return agent_missing(state)
     if trigger.on_busy == "queue" and state.facts.waiting_submits:
         queued = _queued(state, trigger)
-        return _store(state, queued, receipt_of(queued, trigger.now), lift=True, actions=(Do(Action.WAKE),))
+        return _store(state, queued, receipt_of(queued, trigger.now), lifts=True, actions=(Do(Action.WAKE),))
     joined = [row for row in trigger.rows if row.kind == "message"]
     events = start_events(
         state,
@@ -88,12 +89,13 @@ def submit_at_rest(state: State, trigger: Submit) -> Decision:
 
 
 def _store(
-    state: State, queued: InputQueued, reply: object, *, lift: bool = False, actions: tuple[Do, ...] = ()
+    state: State, queued: InputQueued, reply: object, *, lifts: bool = False, actions: tuple[Do, ...] = ()
 ) -> Decision:
-    events: list[Event] = [queued]
-    if lift and state.facts.held:
-        events.append(HoldChanged(held=False, reason=None))
-    return Decision(Verdict.DECIDE, state.phase, events, reply, actions=actions)
+    full = _refuse_full(state)
+    if full is not None:
+        return full
+    more, unrecorded = lift(state) if lifts else ([], None)
+    return Decision(Verdict.DECIDE, state.phase, [queued, *more], reply, actions=actions, unrecorded=unrecorded)
 
 
 def submit_running(state: State, trigger: Submit) -> Decision:
@@ -113,7 +115,7 @@ def submit_closing(state: State, trigger: Submit) -> Decision:
     judged = _judge(state, trigger)
     if judged is not None:
         return judged
-    if state.ending is not None and state.ending.lost is not None:
+    if state.ending is not None and state.ending.lost is not None and state.ending.refused:
         return refuse(
             state,
             StorageFull(
@@ -131,24 +133,27 @@ def _submit_waiting(state: State, trigger: Submit) -> Decision:
     if not state.startable:
         return agent_missing(state)
     queued = _queued(state, trigger)
-    return _store(state, queued, receipt_of(queued, trigger.now), lift=True)
+    return _store(state, queued, receipt_of(queued, trigger.now), lifts=True)
 
 
 def _busy(state: State, trigger: Submit) -> Receipt:
-    return Receipt(Disposition.BUSY, trigger.input_id, active_execution=state.ownership(), held=state.facts.held)
+    return Receipt(Disposition.BUSY, trigger.input_id, active_execution=state.ownership(), held=state.held)
 
 
 def _submit_as_steer(state: State, trigger: Submit) -> Decision:
     if not state.facts.steerable:
         return refuse(state, _busy(state, trigger))
-    over = refuse_steer_limit(state, trigger)
+    over = refuse_unread(state, 1, trigger.size)
     if over is not None:
         return over
     queued = accept_steer(state, trigger, verb="submit")
-    return _store(state, queued, receipt_of(queued, trigger.now), lift=True)
+    return _store(state, queued, receipt_of(queued, trigger.now), lifts=True)
 
 
 def _submit_interrupting(state: State, trigger: Submit) -> Decision:
+    full = _refuse_full(state)
+    if full is not None:
+        return full
     owner = state.ownership(Phase.STOPPING)
     assert owner is not None and state.active is not None
     queued = _queued(state, trigger, interrupted=state.active, phase=Phase.STOPPING)
@@ -161,21 +166,18 @@ def _submit_interrupting(state: State, trigger: Submit) -> Decision:
         digest=None,
         active=list(owner),
     )
-    events: list[Event] = [interruption, queued]
-    if state.facts.held:
-        events.append(HoldChanged(held=False, reason=None))
+    more, _ = lift(state)
     return Decision(
         Verdict.DECIDE,
         Phase.STOPPING,
-        events,
+        [interruption, queued, *more],
         receipt_of(queued, trigger.now),
         actions=(Do(Action.TELL, interruption), Do(Action.GRACE)),
         batch=Batch.INTERRUPTION,
     )
 
 
-def _queue_event(state: State, trigger: Queue) -> InputQueued:
-    owner = state.ownership()
+def _queue_event(state: State, trigger: Queue, owner: ActiveExecution | None) -> InputQueued:
     return InputQueued(
         input_id=trigger.input_id,
         kind="message",
@@ -186,38 +188,52 @@ def _queue_event(state: State, trigger: Queue) -> InputQueued:
         first=False,
         interrupted=None,
         active=list(owner) if owner else None,
-        held=state.facts.held,
+        held=state.held,
         originating_execution_id=trigger.originating,
         timeout=None,
         size=trigger.size,
     )
 
 
+def _is_late(state: State, execution_id: str | None) -> bool:
+    """Say whether a body of this thread speaks after its acceptance closed; others always may."""
+    return execution_id is not None and (state.phase is Phase.FINISHING or execution_id != state.active)
+
+
 def queue_active(state: State, trigger: Queue) -> Decision:
     """Store a message; the execution in the slot reads it at its next boundary, or the next one begins with it."""
+    if _is_late(state, trigger.execution_id):
+        return refuse(state, Refusal.FENCED)
     judged = _judge(state, trigger)
     if judged is not None:
         return judged
-    queued = _queue_event(state, trigger)
+    queued = _queue_event(state, trigger, state.ownership())
     return _store(state, queued, receipt_of(queued, trigger.now))
 
 
 def queue_at_rest(state: State, trigger: Queue) -> Decision:
     """Store a message and, unless the thread is held, start an execution with what waits, in the same commit."""
-    judged = _judge(state, trigger)
+    if _is_late(state, trigger.execution_id):
+        return refuse(state, Refusal.FENCED)
+    judged = _judge(state, trigger) or _refuse_full(state)
     if judged is not None:
         return judged
     facts = state.facts
-    queued = _queue_event(state, trigger)
-    reply = receipt_of(queued, trigger.now)
     if facts.held or not state.startable:
-        return _store(state, queued, reply)
+        queued = _queue_event(state, trigger, None)
+        return _store(state, queued, receipt_of(queued, trigger.now))
+    # START stands right behind the input in the batch, so its time is one microsecond later.
+    queued = _queue_event(state, trigger, ActiveExecution(trigger.new_id, state.agent_name, trigger.now + 1, "running"))
+    rows = list(trigger.rows)
+    if len(rows) == facts.rows:  # else older rows wait beyond those looked up, and it may not pass them
+        rows.append(_row(facts.sequence + 1, trigger))
+    events, joined = start_from_rows(state, trigger.new_id, rows, "rows")
+    return start([queued, *events], receipt_of(queued, trigger.now), joined)
+
+
+def _row(sequence: int, trigger: Queue) -> Row:
     silent = sum(1 for draft in trigger.messages if draft.get("silent"))
-    own = Row(
-        facts.sequence + 1, "message", trigger.input_id, None, len(trigger.messages), silent, trigger.size, False, None
-    )
-    events, joined = start_from_rows(state, trigger.new_id, [*trigger.rows, own], "rows")
-    return start([queued, *events], reply, joined)
+    return Row(sequence, "message", trigger.input_id, None, len(trigger.messages), silent, trigger.size, False, None)
 
 
 def withdraw(state: State, trigger: Withdraw) -> Decision:
@@ -242,6 +258,6 @@ def inject(state: State, trigger: Inject) -> Decision:
 
 def set_value(state: State, trigger: SetValue) -> Decision:
     """Set or delete a value; a body may until its acceptance closes, others always."""
-    if trigger.execution_id is not None and (state.phase is Phase.FINISHING or trigger.execution_id != state.active):
+    if _is_late(state, trigger.execution_id):
         return refuse(state, Refusal.FENCED)
     return Decision(Verdict.DECIDE, state.phase, [ValueChanged(key=trigger.key, deleted=trigger.deleted)])

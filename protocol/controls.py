@@ -24,7 +24,7 @@ from .triggers import Input, Interrupt, Resume, Steer, Stop, Terminate, Trigger
 
 __all__ = [
     "accept_steer", "control_no_active", "control_other", "interrupt_finishing", "interrupt_running", "interrupt_stopping",
-    "refuse_steer_limit", "resume_active", "resume_at_rest", "steer_closing", "steer_running", "stop_at_rest",
+    "is_deadline", "lift", "refuse_unread", "resume_active", "resume_at_rest", "steer_closing", "steer_running", "stop_at_rest",
     "stop_finishing", "stop_running", "stop_stopping", "terminate_active", "terminate_at_rest", "terminate_running",
 ]  # fmt: skip
 
@@ -45,9 +45,7 @@ def _refuse(state: State, trigger: Trigger, disposition: Disposition) -> Decisio
     found = _repeat(state, trigger)
     if found is not None:
         return found
-    receipt = ControlReceipt(
-        disposition, _control_id(trigger), trigger.execution_id, state.ownership(), state.facts.held
-    )
+    receipt = ControlReceipt(disposition, _control_id(trigger), trigger.execution_id, state.ownership(), state.held)
     return Decision(Verdict.REFUSE, state.phase, reply=receipt)
 
 
@@ -66,14 +64,15 @@ def steer_closing(state: State, trigger: Steer) -> Decision:
     return _refuse(state, trigger, Disposition.EXECUTION_FINISHING)
 
 
-def refuse_steer_limit(state: State, trigger: Input) -> Decision | None:
-    """Refuse what would make FINISH outgrow a batch: unread steers and open calls close together in one."""
+def refuse_unread(state: State, records: int, size: int) -> Decision | None:
+    """Refuse what would make FINISH outgrow a batch: unread steers, open calls and requests close together in one."""
     facts = state.facts
-    met, size = facts.steers + facts.open_calls, facts.steer_bytes + facts.open_bytes + trigger.size
-    if met < UNREAD_MAX and size <= UNREAD_BYTES_MAX:
+    met = facts.steers + facts.open_calls + facts.pending + records
+    met_bytes = facts.steer_bytes + facts.open_bytes + size
+    if met <= UNREAD_MAX and met_bytes <= UNREAD_BYTES_MAX:
         return None
     error = LimitExceeded(
-        f"execution {state.active!r} has {met} unread steers and open calls with {size} bytes; "
+        f"execution {state.active!r} would have {met} unread steers, open calls and requests with {met_bytes} bytes; "
         f"the limit unread is {UNREAD_MAX} and {UNREAD_BYTES_MAX} bytes",
         limit="unread",
         maximum=UNREAD_MAX,
@@ -81,6 +80,14 @@ def refuse_steer_limit(state: State, trigger: Input) -> Decision | None:
         execution_id=state.active,
     )
     return Decision(Verdict.REFUSE, state.phase, reply=error)
+
+
+def lift(state: State) -> tuple[list[Event], ExecutionInterrupted | None]:
+    """Return what lifts the hold: an event where it is recorded, and the interruption that FINISH will record without it."""
+    unrecorded = state.unrecorded
+    if unrecorded is not None and unrecorded.hold:
+        unrecorded = unrecorded.model_copy(update={"hold": False})
+    return [HoldChanged(held=False, reason=None)] if state.facts.held else [], unrecorded
 
 
 def accept_steer(state: State, trigger: Input, *, verb: Literal["submit", "steer"]) -> InputQueued:
@@ -110,11 +117,17 @@ def steer_running(state: State, trigger: Steer) -> Decision:
         return found
     if not state.facts.steerable:
         return _refuse(state, trigger, Disposition.ACTIVE_INPUT_NOT_STEERABLE)
-    over = refuse_steer_limit(state, trigger)
+    over = refuse_unread(state, 1, trigger.size)
     if over is not None:
         return over
     queued = accept_steer(state, trigger, verb="steer")
     return Decision(Verdict.DECIDE, state.phase, [queued], receipt_of(queued, trigger.now))
+
+
+def is_deadline(state: State) -> bool:
+    """Say whether the first thing that ended acceptance was the deadline."""
+    first = state.unrecorded.source if state.unrecorded is not None else state.facts.interrupted_by
+    return first is not None and first.startswith("deadline")
 
 
 def interruption(
@@ -168,7 +181,7 @@ def interrupt_stopping(state: State, trigger: Interrupt) -> Decision:
     found = _repeat(state, trigger)
     if found is not None:
         return found
-    if state.facts.interrupted_by == "deadline":
+    if is_deadline(state) and state.facts.interrupted_by in (None, "deadline"):
         return _late_interrupt(state, trigger)
     owner = state.ownership()
     assert owner is not None
@@ -196,7 +209,7 @@ def _late_interrupt(state: State, trigger: Interrupt) -> Decision:
         state,
         source=trigger.source,
         reason=trigger.reason,
-        hold=trigger.hold,
+        hold=trigger.hold or state.facts.held,
         control_id=trigger.control_id,
         digest=trigger.digest,
     )
@@ -260,11 +273,12 @@ def resume_at_rest(state: State, trigger: Resume) -> Decision:
 def resume_active(state: State, trigger: Resume) -> Decision:
     """Lift the hold where there is one; an execution is active already."""
     owner = state.ownership()
-    if not state.facts.held:
+    if not state.held:
         return Decision(Verdict.REFUSE, state.phase, reply=Receipt(Disposition.BUSY, None, active_execution=owner))
     started_at = owner.started_at if owner else None
     reply = Receipt(Disposition.ACCEPTED, None, (), state.active, started_at, owner)
-    return Decision(Verdict.DECIDE, state.phase, [HoldChanged(held=False, reason=None)], reply)
+    events, unrecorded = lift(state)
+    return Decision(Verdict.DECIDE, state.phase, events, reply, unrecorded=unrecorded)
 
 
 def _terminate(state: State, trigger: Terminate) -> list[Event]:

@@ -92,6 +92,7 @@ class Ending(NamedTuple):
     leftovers: tuple[str, ...] = ()
     unread: str = "failed"  # why unread steers join without being consumed
     lost: tuple[str, str, bool] | None = None
+    refused: bool = False  # the store refused an attempt; before that there is nothing to try again
 
 
 class State:
@@ -120,7 +121,12 @@ class State:
         self.agent_name = facts.agent_id
         self.agent_steerable = True
         self.agent_timeout: float | None = None
-        self.resumes = False  # the agent asked to run again after a loss
+        self.resumes = False  # the agent asked to run again after a loss; over once any START is durable
+
+    @property
+    def held(self) -> bool:
+        """Say whether the hold is in force: recorded, or to be recorded with FINISH."""
+        return self.facts.held or (self.unrecorded is not None and self.unrecorded.hold)
 
     def ownership(self, phase: Phase | None = None) -> ActiveExecution | None:
         """Return who owns the slot, as receipts tell it."""

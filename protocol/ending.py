@@ -26,20 +26,14 @@ from .triggers import Answer, Lost, Released, RetryDue, Wake
 
 __all__ = [
     "abort_reason", "act", "call_results", "finish", "finish_committed", "finish_not_written", "interruption_not_written",
-    "is_deadline", "join_not_written", "lost_active", "lost_at_rest", "refused", "retry_at_rest", "retry_finish",
+    "join_not_written", "lost_active", "lost_at_rest", "refused", "retry_at_rest", "retry_finish",
     "start_committed", "start_not_written", "wake",
 ]  # fmt: skip
 
 
-def is_deadline(state: State) -> bool:
-    """Say whether the first thing that ended acceptance was the deadline."""
-    source = state.facts.interrupted_by or (state.unrecorded.source if state.unrecorded else "")
-    return source.startswith("deadline")
-
-
 def abort_reason(state: State) -> str:
     """Return the stop reason code of a cancelled execution; an interruption's own text never becomes one."""
-    source = state.facts.interrupted_by or (state.unrecorded.source if state.unrecorded else None)
+    source = state.unrecorded.source if state.unrecorded is not None else state.facts.interrupted_by
     return "aborted_by_user" if source == "user" else "aborted"
 
 
@@ -145,10 +139,11 @@ def _settle(state: State, trigger: Any, ending: Ending) -> Decision:
 
 def lost_at_rest(state: State, trigger: Lost) -> Decision:
     """Settle what an earlier life of this thread left behind; nobody owns it any more."""
+    if trigger.execution_id != state.active:
+        return Decision(Verdict.IGNORE, state.phase)
     ending = Ending(
         None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers
     )
-    assert state.active == trigger.execution_id
     return _settle(state, trigger, ending)
 
 
@@ -163,8 +158,15 @@ def lost_active(state: State, trigger: Lost) -> Decision:
 
 
 def retry_finish(state: State, trigger: RetryDue) -> Decision:
-    """Try the refused FINISH again, unless it is still on its way."""
+    """Try the refused FINISH again; a retry armed for something else finds that none was refused."""
+    if state.ending is None or not state.ending.refused:
+        return Decision(Verdict.IGNORE, state.phase)
     return finish(state, trigger)
+
+
+def _may_recover(state: State) -> bool:
+    facts = state.facts
+    return state.resumes and bool(facts.messages) and not facts.held and state.startable and facts.terminated_at is None
 
 
 def wake(state: State, trigger: Wake | RetryDue) -> Decision:
@@ -178,11 +180,11 @@ def wake(state: State, trigger: Wake | RetryDue) -> Decision:
             execution_id=None, rows=[row.stored() for row in waiting], consumed=False, reason="terminated"
         )
         return Decision(Verdict.DECIDE, state.phase, [moved], actions=(Do(Action.WAKE),), closes=True)
-    recovering = state.resumes and not facts.held and state.startable
+    recovering = _may_recover(state)
     if may_start(state) and waiting:
         events, joined = start_from_rows(state, trigger.new_id, waiting, "recovery" if recovering else "rows")
         return start(events, None, joined)
-    if recovering and facts.messages:
+    if recovering:
         return start(start_events(state, trigger.new_id, cause="recovery"), None)
     return Decision(Verdict.IGNORE, state.phase)
 
@@ -199,11 +201,9 @@ def start_committed(state: State, trigger: Answer) -> Decision:
 
 def start_not_written(state: State, trigger: Answer) -> Decision:
     """START is not durable: the slot is free, the rows stay; where rows wait, try again later."""
-    actions = (
-        (Do(Action.FREE), Do(Action.RETRY, trigger.error_message))
-        if may_start(state) or state.resumes
-        else (Do(Action.FREE),)
-    )
+    free = Do(Action.FREE)
+    wanted = may_start(state) or _may_recover(state)
+    actions = (free, Do(Action.RETRY, trigger.error_message)) if wanted else (free,)
     return Decision(Verdict.DECIDE, Phase.IDLE, at_once=actions)
 
 
@@ -214,8 +214,14 @@ def finish_committed(state: State, trigger: Answer) -> Decision:
 
 def finish_not_written(state: State, trigger: Answer) -> Decision:
     """The end is not durable: the thread stays owned and the commit is tried again."""
-    retry = (Do(Action.RETRY, trigger.error_message),)
-    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=retry, unrecorded=trigger.interruption)
+    assert state.ending is not None
+    return Decision(
+        Verdict.DECIDE,
+        Phase.FINISHING,
+        at_once=(Do(Action.RETRY, trigger.error_message),),
+        ending=state.ending._replace(refused=True),
+        unrecorded=state.unrecorded or trigger.interruption,
+    )
 
 
 def interruption_not_written(state: State, trigger: Answer) -> Decision:
@@ -244,5 +250,8 @@ def act(state: State, trigger: Answer) -> Decision:
 
 
 def refused(state: State, trigger: Answer) -> Decision:
-    """The batch was not written: its callers get the error, and nothing else changes."""
+    """The batch was not written: its callers get the error. What nobody asked for, emptying a dead inbox, is tried again."""
+    facts = state.facts
+    if state.phase is Phase.IDLE and facts.terminated_at is not None and facts.rows:
+        return Decision(Verdict.DECIDE, state.phase, at_once=(Do(Action.RETRY, trigger.error_message),))
     return Decision(Verdict.DECIDE, state.phase)

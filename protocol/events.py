@@ -103,7 +103,7 @@ class ExecutionFinished(Event):
     @model_validator(mode="after")
     def _error_exactly_when_failed(self) -> ExecutionFinished:
         # Contract A.3 asks this of the constructor, so that no other pair can ever be stored.
-        named = bool(self.error_type and self.error_message)
+        named = bool((self.error_type or "").strip() and (self.error_message or "").strip())
         if named != (self.outcome == "failed") or (self.error_type is None) != (self.error_message is None):
             raise ValueError(f"outcome {self.outcome} with error {self.error_type!r}: {self.error_message!r}")
         return self

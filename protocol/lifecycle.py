@@ -321,10 +321,11 @@ def advance(state: State, decision: Decision, now: int) -> None:
         state.ending = decision.ending
     if decision.unrecorded is not None:
         state.unrecorded = decision.unrecorded
+    if state.phase is Phase.STARTING and decision.phase is Phase.RUNNING:
+        state.resumes = False
     state.phase = decision.phase
     if decision.phase is Phase.IDLE and state.active is not None:
         state.active = state.ending = state.unrecorded = None
-        state.resumes = False
 
 
 _COMMITTED = {

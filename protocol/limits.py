@@ -22,6 +22,8 @@ VALUE_DEPTH_MAX: Final = 64  # msgpack and JSON decoders both recurse; Python's 
 TAGS_MAX: Final = 64
 TAG_LENGTH_MAX: Final = 128
 REASON_LENGTH_MAX: Final = 1_024  # an interruption's text, shown to people
+ERROR_TYPE_MAX: Final = 256  # characters of an exception's type in FINISH
+ERROR_MESSAGE_MAX: Final = 8 * KIB  # characters of its message
 
 UNREAD_MAX: Final = 200  # unread steers and open calls of one execution: FINISH and settling close all in one batch
 UNREAD_BYTES_MAX: Final = 2 * MIB

@@ -6,17 +6,18 @@ or acceptance is closed and later mail belongs to the next execution. There is n
 
 from __future__ import annotations
 
-from .controls import interrupt, interruption
+from .controls import interrupt, interruption, is_deadline, refuse_unread
 from .decision import Action, Batch, Decision, Do, Ending, Phase, Refusal, State, Verdict
-from .ending import abort_reason, call_results, is_deadline
-from .errors import InvalidInput, LimitExceeded
-from .events import MessageAdded, MessagesJoined, ProcessRecorded
-from .limits import UNREAD_BYTES_MAX, UNREAD_MAX
+from .ending import abort_reason, call_results
+from .errors import InvalidInput
+from .events import MessageAdded, MessagesJoined, ProcessRecorded, RequestOpened
+from .inbox import Row
+from .limits import ERROR_MESSAGE_MAX, ERROR_TYPE_MAX
 from .triggers import Append, BodyEnded, Consume, Deadline, GraceExpired, RecordProcess
 
 __all__ = [
-    "append", "body_ended_running", "body_ended_stopping", "close", "consume", "deadline", "delete", "delete_busy", "fenced", "grace_expired", "is_fenced",
-    "record_process", "refuse_cancelled",
+    "append", "body_ended_running", "body_ended_stopping", "close", "consume", "deadline", "delete", "delete_busy", "fenced",
+    "grace_expired", "is_fenced", "record_process", "refuse_cancelled",
 ]  # fmt: skip
 
 
@@ -37,40 +38,42 @@ def refuse_cancelled(state: State, trigger: object) -> Decision:
 
 def append(state: State, trigger: Append) -> Decision:
     """Put what the body says into history."""
-    event, facts = trigger.event, state.facts
+    event = trigger.event
     if isinstance(event, MessageAdded):
         draft = event.message
         if draft.get("closes") and not trigger.open_call:
-            call_id = draft.get("tool_call_id")
-            error = InvalidInput(
-                f"execution {state.active!r} has no open tool call {call_id!r}; a call gets exactly one result",
-                code="call_not_open",
-                execution_id=state.active,
-                tool_call_id=call_id,
-            )
-            return Decision(Verdict.REFUSE, state.phase, reply=error)
-        calls = len(draft.get("calls", ()))
-        size = facts.open_bytes + facts.steer_bytes + trigger.size
-        if calls and (facts.open_calls + facts.steers + calls > UNREAD_MAX or size > UNREAD_BYTES_MAX):
-            over = LimitExceeded(
-                f"execution {state.active!r} would have {facts.open_calls + calls} open calls beside {facts.steers} unread "
-                f"steers; the limit unread is {UNREAD_MAX} and {UNREAD_BYTES_MAX} bytes",
-                limit="unread",
-                maximum=UNREAD_MAX,
-                met=facts.open_calls + facts.steers + calls,
-                execution_id=state.active,
-            )
-            return Decision(Verdict.REFUSE, state.phase, reply=over)
-    return Decision(Verdict.DECIDE, state.phase, [event], event)
+            return _refuse_call(state, "call_not_open", draft.get("tool_call_id"), "has no open tool call {}")
+        calls = draft.get("calls", ())
+        if calls and trigger.doubled is not None:
+            return _refuse_call(state, "call_already_open", trigger.doubled, "has an open tool call {} already")
+        over = refuse_unread(state, len(calls), trigger.size) if calls else None
+    else:
+        over = refuse_unread(state, 1, 0) if isinstance(event, RequestOpened) else None
+    return over or Decision(Verdict.DECIDE, state.phase, [event], event)
+
+
+def _refuse_call(state: State, code: str, call_id: str | None, what: str) -> Decision:
+    error = InvalidInput(
+        f"execution {state.active!r} {what.format(repr(call_id))}; a call gets exactly one result",
+        code=code,
+        execution_id=state.active,
+        tool_call_id=call_id,
+    )
+    return Decision(Verdict.REFUSE, state.phase, reply=error)
 
 
 def consume(state: State, trigger: Consume) -> Decision:
     """Let what has arrived join history and hand it to the body; nothing joins while tool calls are open."""
-    rows = trigger.rows
+    rows = _joinable(trigger.rows)
     if state.facts.open_calls or not rows:
         return Decision(Verdict.DECIDE, state.phase, reply=())
     event = MessagesJoined(execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None)
     return Decision(Verdict.DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
+
+
+def _joinable(rows: list[Row]) -> list[Row]:
+    # A submit wants an execution of its own: it never joins one that runs.
+    return [row for row in rows if row.kind != "submit"]
 
 
 def record_process(state: State, trigger: RecordProcess) -> Decision:
@@ -82,10 +85,11 @@ def record_process(state: State, trigger: RecordProcess) -> Decision:
 
 def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
     """One more pass for what is unread, or the end of acceptance."""
-    if trigger.how == "returned" and not trigger.stopped and trigger.rows:
+    rows = _joinable(trigger.rows)
+    if trigger.how == "returned" and not trigger.stopped and rows:
         results = call_results(state, trigger.open_calls, "The call was left without a result.")
         joined = MessagesJoined(
-            execution_id=state.active, rows=[row.stored() for row in trigger.rows], consumed=True, reason=None
+            execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None
         )
         return Decision(
             Verdict.DECIDE,
@@ -94,7 +98,7 @@ def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
             actions=(Do(Action.PASS),),
             batch=Batch.JOIN,
             closes=True,
-            joined=tuple(trigger.rows),
+            joined=tuple(rows),
         )
     return close(state, _ending_uninterrupted(trigger))
 
@@ -115,11 +119,23 @@ def _ending_uninterrupted(trigger: BodyEnded) -> Ending:
             reason = trigger.reason or "stopped"
             return Ending("succeeded", trigger.now, reason=reason, unread=reason)
         return Ending("succeeded", trigger.now, reason=trigger.reason or "awaiting_human", unread="finished")
-    error_type = "CancelledError" if trigger.how == "cancelled" else trigger.error_type or "ThreadExecutionFailed"
-    message = trigger.error_message or (
-        "The body was cancelled without an interruption." if trigger.how == "cancelled" else "Thread execution failed."
-    )
+    if trigger.how == "cancelled":
+        error_type, default = "CancelledError", "The body was cancelled without an interruption."
+    else:
+        error_type, default = (
+            _text(trigger.error_type, ERROR_TYPE_MAX, "ThreadExecutionFailed"),
+            "Thread execution failed.",
+        )
+    message = _text(trigger.error_message, ERROR_MESSAGE_MAX, default)
     return Ending("failed", trigger.now, error_type, message, trigger.reason or "step_error")
+
+
+def _text(given: str | None, longest: int, default: str) -> str:
+    # An exception's words are anybody's: blank, endless or broken ones must not make FINISH impossible.
+    if given is None or not given.strip():
+        return default
+    cut = given if len(given) <= longest else given[: longest - 1] + "…"
+    return cut.encode(errors="replace").decode()
 
 
 def body_ended_stopping(state: State, trigger: BodyEnded) -> Decision:

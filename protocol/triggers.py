@@ -118,15 +118,19 @@ class Steer(Input):
 
 
 class Queue(Input):
-    """A message that joins the active execution or starts one; `originating` names the execution that sent it."""
+    """A message that joins the active execution or starts one; `originating` names the execution that sent it.
+
+    With an execution id it comes from a body of this very thread, and is fenced like all that body says.
+    """
 
     __slots__ = ("originating",)
     kind = Kind.QUEUE
 
     def __init__(
-        self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, originating: str | None = None
-    ) -> None:
-        super().__init__(input_id, messages, size, digest)
+        self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, originating: str | None = None,
+        execution_id: str | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(input_id, messages, size, digest, execution_id)
         self.originating = originating
 
 
@@ -224,9 +228,12 @@ class SetValue(Trigger):
 
 
 class Append(Trigger):
-    """An event that the body of `execution_id` adds; `open_call` says whether the call that it answers is open."""
+    """An event that the body of `execution_id` adds.
 
-    __slots__ = ("event", "open_call", "size")
+    `open_call` says whether the call that it answers is open, `doubled` names a call it opens that is open already.
+    """
+
+    __slots__ = ("doubled", "event", "open_call", "size")
     kind = Kind.APPEND
 
     def __init__(self, execution_id: str, event: Event, size: int) -> None:
@@ -234,6 +241,7 @@ class Append(Trigger):
         self.event = event
         self.size = size
         self.open_call = True
+        self.doubled: str | None = None
 
 
 class Consume(Trigger):

@@ -14,6 +14,7 @@ from .limits import VALUE_BYTES_MAX, VALUE_DEPTH_MAX
 
 __all__ = ["Value", "check_value"]
 
+_PATH_SHOWN = 200  # characters of a path in an error
 Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
 
 
@@ -26,22 +27,30 @@ def check_value(value: object, *, path: str = "$", bytes_max: int = VALUE_BYTES_
         InvalidInput: `invalid_value`, with the path and the offending value shortened.
         LimitExceeded: larger than `bytes_max` once encoded.
     """
-    budget = [bytes_max]
+    budget = [bytes_max, bytes_max]
     return _copy(value, path, VALUE_DEPTH_MAX, budget)
 
 
+def _place(path: str) -> str:
+    # A key may be as long as a value; its end names the place as well.
+    return path if len(path) <= _PATH_SHOWN else "…" + path[1 - _PATH_SHOWN :]
+
+
 def _refuse(path: str, value: object, why: str) -> InvalidInput:
-    return InvalidInput(f"{why} at {path}: {shorten(value)}", code="invalid_value", path=path, value=shorten(value))
+    place = _place(path)
+    return InvalidInput(f"{why} at {place}: {shorten(value)}", code="invalid_value", path=place, value=shorten(value))
 
 
 def _spend(budget: list[int], size: int, path: str) -> None:
     budget[0] -= size
     if budget[0] < 0:
+        left, maximum = budget
         raise LimitExceeded(
-            f"the value passes {VALUE_BYTES_MAX} bytes at {path}",
+            f"the value has {maximum - left} bytes and more at {_place(path)}; the limit value_bytes is {maximum}",
             limit="value_bytes",
-            maximum=VALUE_BYTES_MAX,
-            met=path,
+            maximum=maximum,
+            met=maximum - left,
+            path=_place(path),
         )
 
 
