@@ -107,7 +107,7 @@ class _Inbox:
 
     mailbox: Mailbox
 
-    def put(self, envelope: Envelope[Any], /) -> None:
+    def put(self, envelope: Envelope[object], /) -> None:
         future = envelope.reply_to
         if future is None or isinstance(future, ActorFuture):
             reply = None if future is None else future.reply
@@ -116,14 +116,14 @@ class _Inbox:
             reply.add_done_callback(lambda settled: _pass_on(settled, future))
         self.mailbox.put(_PykkaMail(envelope.message, reply))
 
-    def get(self) -> Envelope[Any]:
+    def get(self) -> Envelope[object]:
         raise InternalError("mail is delivered by the dispatcher; nobody takes it from the inbox")
 
     def empty(self) -> bool:
         return not len(self.mailbox)
 
 
-def _pass_on(reply: Reply[Any], future: Future[Any]) -> None:
+def _pass_on(reply: Reply[object], future: Future[object]) -> None:
     error = reply.error()
     if error is None:
         future.set(reply.result())
@@ -166,7 +166,7 @@ class VirtualActor(Actor):
         self.actor_stopped: _Stopped = _Stopped()  # type: ignore[assignment]  # all of Event that pykka calls
 
     @classmethod
-    def launch(cls, mailbox: Mailbox, *args: Any, **kwargs: Any) -> Self:
+    def launch(cls, mailbox: Mailbox, *args: object, **kwargs: object) -> Self:
         """Start an actor on a mailbox that exists already, as an activation does.
 
         `on_start` runs here and now, before any mail is delivered.
@@ -179,7 +179,7 @@ class VirtualActor(Actor):
         return actor
 
     @classmethod
-    def start(cls, dispatcher: Scheduler, *args: Any, **kwargs: Any) -> ActorRef[Self]:
+    def start(cls, dispatcher: Scheduler, *args: object, **kwargs: object) -> ActorRef[Self]:
         """Start an actor with a mailbox of its own and return pykka's reference to it; nothing is registered.
 
         Raises:
@@ -193,7 +193,7 @@ class VirtualActor(Actor):
         return _Inbox()
 
     @staticmethod
-    def _create_future() -> Future[Any]:
+    def _create_future() -> Future[object]:
         return ActorFuture()
 
     def _start_actor_loop(self) -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .reply import Reply
     from .workers import WorkerPool
 
 __all__ = ["BodyWait"]
@@ -25,7 +24,7 @@ class BodyWait:
         self._pool = pool
         self._aborts: list[Callable[[BaseException], object]] = []
 
-    def enter(self, reply: Reply[Any], abort: Callable[[BaseException], object]) -> None:  # noqa: ARG002 - a subclass may judge
+    def enter(self, reply: object, abort: Callable[[BaseException], object]) -> None:  # noqa: ARG002 - a subclass may judge
         """Note a wait, and let the pool replace the worker meanwhile."""
         with _LOCK:
             self._aborts.append(abort)

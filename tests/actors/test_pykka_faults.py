@@ -14,7 +14,6 @@ from pykka import ActorDeadError, ActorRegistry
 from treadle.actors.actor import VirtualActor
 from treadle.actors.dispatcher import Dispatcher, ManualDispatcher
 from treadle.actors.mailbox import Mail, Mailbox
-from treadle.actors.reply import Reply
 from treadle.protocol.errors import ThreadActorCrashed
 
 if TYPE_CHECKING:
@@ -178,62 +177,3 @@ def test_awaiting_an_answer_never_blocks_the_loop(dispatcher: Dispatcher) -> Non
         return first, await ref.stop(block=False)
 
     assert asyncio.run(asyncio.wait_for(main(), GUARD)) == (True, True)
-
-
-def test_an_answer_given_twice_is_ignored_the_second_time() -> None:
-    future = VirtualActor._create_future()
-    future.set(1)
-    future.set(2)
-    future.set_exception((ValueError, ValueError(), None))
-
-    assert future.get() == 1
-
-
-def test_a_slow_answer_raises_the_timeout_of_pykka() -> None:
-    with pytest.raises(pykka.Timeout):
-        VirtualActor._create_future().get(timeout=0)
-
-
-def test_mail_of_ours_comes_whole_and_its_error_is_a_crash() -> None:
-    crashes: list[tuple[object, BaseException]] = []
-    dispatcher = ManualDispatcher(on_crash=lambda _mailbox, mail, error: crashes.append((mail, error)))
-    actor = launch(dispatcher)
-    actor.mailbox.put(Mail("first"))
-    dispatcher.run_until_idle()
-
-    class Crashing(Echo):
-        def on_receive(self, message: Any) -> Any:
-            raise ValueError(message.body)
-
-    crashing = launch(dispatcher, Crashing)
-    mail = Mail("second", Reply())
-    crashing.mailbox.put(mail)
-    dispatcher.run_until_idle()
-
-    assert actor.seen == ["first"]
-    assert [(m, str(e)) for m, e in crashes] == [(mail, "second")]
-
-
-def test_proxies_and_mapped_futures_work(dispatcher: Dispatcher) -> None:
-    proxy = launch(dispatcher).actor_ref.proxy()
-
-    assert proxy.stops.get(timeout=GUARD) == 0
-    assert proxy.stops.map(lambda stops: stops + 1).get(timeout=GUARD) == 1
-
-
-def test_a_foreign_future_is_answered_too(dispatcher: Dispatcher) -> None:
-    actor = launch(dispatcher)
-    good, bad = pykka.ThreadingFuture(), pykka.ThreadingFuture()
-    actor.actor_inbox.put(pykka._envelope.Envelope("hello", reply_to=good))
-    actor.actor_inbox.put(pykka._envelope.Envelope(ValueError("no"), reply_to=bad))
-
-    assert good.get(timeout=GUARD) == "hello"
-    with pytest.raises(ValueError, match="no"):
-        bad.get(timeout=GUARD)
-
-
-def test_nothing_enters_the_registry_of_pykka(dispatcher: Dispatcher) -> None:
-    ref = Echo.start(dispatcher)
-
-    assert ActorRegistry.get_all() == []
-    assert ref.stop(timeout=GUARD) is True
