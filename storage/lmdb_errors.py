@@ -109,5 +109,6 @@ def read_error(error: lmdb.Error, table: int | None = None, key: bytes = b"") ->
 
 def _code(error: BaseException) -> int:
     if isinstance(error, lmdb.Error):
-        return error.code
+        # Set on what LMDB itself raises only, whatever the type stub says.
+        return int(getattr(error, "code", 0))
     return (error.errno or 0) if isinstance(error, OSError) else 0

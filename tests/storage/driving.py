@@ -13,6 +13,7 @@ from treadle.storage.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Self
 
     from treadle.storage.store import Store
 
@@ -115,14 +116,49 @@ def head(store: Store, number: int) -> Head | None:
     return None if row is None else unpack_head(row, thread_key(number))
 
 
-def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run Python source in a process of its own and wait for it; where it fails, its errors are shown by pytest."""
+def run(script: str, *arguments: object, warnings: str = "error") -> subprocess.CompletedProcess[str]:
+    """Run Python source in a process of its own and wait for it; pytest shows what it wrote if the test fails."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
+        [sys.executable, "-W", warnings, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
         check=False,
     )
-    print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+    print(done.stdout, done.stderr, sep="\n")
     return done
+
+
+class Process:
+    """Runs Python source in a process of its own and talks with it line by line."""
+
+    def __init__(self, script: str, *arguments: object) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", script, *map(str, arguments)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.pid = self._process.pid
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def line(self) -> str:
+        """Return the next line that it prints, or an empty string once it has ended."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def say(self, text: str = "") -> None:
+        """Send it a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(text + "\n")
+        self._process.stdin.flush()
+
+    def kill(self) -> None:
+        """Kill it, if it still runs, and wait until it is gone."""
+        self._process.kill()
+        self._process.communicate()

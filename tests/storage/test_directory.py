@@ -1,0 +1,176 @@
+"""Owns the proof of treadle.storage.directory: what is ours opens, what is not is refused and left as it was."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+import lmdb
+import pytest
+
+from treadle.protocol.errors import NotAStore, SchemaTooNew, TreadleError
+from treadle.storage.directory import check_directory
+from treadle.storage.lmdb_store import LmdbStore
+from treadle.storage.owner import OWNER_FILE
+from treadle.storage.schema import MAGIC, SCHEMA, SCHEMA_KEY, SCHEMA_ROW
+from treadle.storage.tables import Table
+
+from .driving import batch, contents, head, run, write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def snapshot(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+def refused(directory: Path) -> TreadleError:
+    """Return why opening is refused, having made sure that it changed nothing."""
+    before = snapshot(directory)
+    with pytest.raises(TreadleError) as caught:
+        LmdbStore(directory).open()
+    assert snapshot(directory) == before
+    return caught.value
+
+
+def test_a_missing_directory_is_created_with_its_parents_for_its_user_only(tmp_path: Path) -> None:
+    store = LmdbStore(tmp_path / "a" / "b")
+    store.open()
+    store.close()
+
+    assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
+    assert sorted(snapshot(tmp_path / "a" / "b")) == ["data.mdb", "lock.mdb", OWNER_FILE]
+
+
+def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+
+    for path in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(NotAStore):
+            LmdbStore(path).open()
+
+    assert snapshot(tmp_path) == {"file": b"text"}
+
+
+def test_a_directory_with_other_files_is_refused_by_their_names(tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_bytes(b"sea")
+
+    error = refused(tmp_path)
+
+    assert isinstance(error, NotAStore)
+    assert "holiday.jpg" in str(error)
+
+
+def test_a_file_system_made_for_the_store_is_a_fine_place(tmp_path: Path) -> None:
+    (tmp_path / "lost+found").mkdir()
+
+    check_directory(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"text" * 5000, b"\0" * 100, b"\0" * 8192], ids=["text", "short", "zeros"])
+@pytest.mark.parametrize("owned", [False, True])
+def test_a_data_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes, owned: bool) -> None:
+    (tmp_path / "data.mdb").write_bytes(content)
+    if owned:
+        (tmp_path / OWNER_FILE).write_bytes(b"")
+
+    with pytest.raises(NotAStore):
+        LmdbStore(tmp_path).open()
+
+    assert (tmp_path / "data.mdb").read_bytes() == content
+    if not owned:
+        assert sorted(snapshot(tmp_path)) == ["data.mdb"]
+
+
+def test_another_programs_database_is_refused_and_not_even_a_lock_file_is_left(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=1) as env:
+        env.open_db(b"theirs")
+    (tmp_path / "lock.mdb").unlink()
+
+    assert isinstance(refused(tmp_path), NotAStore)
+
+
+def filled(directory: Path) -> None:
+    store = LmdbStore(directory)
+    store.open()
+    write(store, batch(ops=[(Table.JOURNAL, b"a", b"1")], change=b"c"))
+    store.close()
+
+
+def test_a_newer_store_is_refused_by_its_schema_and_left_as_it_was(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        meta = env.open_db(b"meta")
+        with env.begin(write=True) as txn:
+            txn.put(SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, SCHEMA + 1), db=meta)
+    data = (tmp_path / "data.mdb").read_bytes()
+
+    with pytest.raises(SchemaTooNew):
+        LmdbStore(tmp_path).open()
+    assert (tmp_path / "data.mdb").read_bytes() == data
+
+    (tmp_path / OWNER_FILE).unlink()
+    (tmp_path / "lock.mdb").unlink()
+    assert isinstance(refused(tmp_path), SchemaTooNew)
+
+
+def test_a_copy_of_the_data_file_alone_is_a_store(tmp_path: Path) -> None:
+    filled(tmp_path / "first")
+    (tmp_path / "copy").mkdir()
+    shutil.copy(tmp_path / "first" / "data.mdb", tmp_path / "copy")
+    store = LmdbStore(tmp_path / "copy")
+
+    assert store.open().number == 2
+
+    assert contents(store, Table.JOURNAL) == {b"a": b"1"}
+    assert write(store, batch(at=(1, 1), by=(2, 1), change=b"d"))[0].change == 2
+    assert head(store, 1) == (1, 2, 2, 1, 2)
+    store.close()
+
+
+@pytest.mark.parametrize("files", [[], [OWNER_FILE], [OWNER_FILE, "lock.mdb"], ["lock.mdb"], ["data.mdb"]])
+def test_what_a_crash_in_the_first_open_leaves_becomes_a_store(tmp_path: Path, files: list[str]) -> None:
+    for name in files:
+        (tmp_path / name).write_bytes(b"")
+    store = LmdbStore(tmp_path)
+
+    assert store.open().number == 1
+
+    assert write(store, batch())[0].kind == "committed"
+    store.close()
+
+
+def test_a_store_keeps_working_with_other_files_beside_it(tmp_path: Path) -> None:
+    filled(tmp_path)
+    (tmp_path / "notes.txt").write_text("mine")
+    store = LmdbStore(tmp_path)
+
+    assert store.open().number == 2
+
+    store.close()
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+READ_ONLY = """
+import os, shutil, sys, tempfile
+from pathlib import Path
+from treadle.storage.lmdb_store import LmdbStore
+from treadle.protocol.errors import NotAStore
+path = Path(tempfile.mkdtemp())
+path.chmod(0o555)
+mine = os.getuid()
+if mine == 0:
+    os.seteuid(65534)  # permissions do not bind root
+try:
+    LmdbStore(path).open()
+except NotAStore as error:
+    print(error.details["reason"], list(path.iterdir()))
+os.seteuid(mine)
+path.rmdir()
+"""
+
+
+def test_a_directory_that_may_not_be_written_is_refused() -> None:
+    assert run(READ_ONLY).stdout == "Permission denied []\n"

@@ -1,0 +1,162 @@
+"""Owns the proof of treadle.storage.owner: one holder, named; gone with its process; never inherited."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from treadle.protocol.errors import NotAStore, StoreInUse
+from treadle.storage.owner import OWNER_FILE, OwnerLock
+
+from .driving import Process, run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOLD = """
+import sys
+from pathlib import Path
+from treadle.storage.owner import OwnerLock
+OwnerLock(Path(sys.argv[1])).acquire("b" * 32)
+print("held", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_second_opener_in_the_same_process_is_told_that_this_process_holds_it(tmp_path: Path) -> None:
+    """Scenario 20."""
+    lock = OwnerLock(tmp_path)
+    lock.acquire("a" * 32)
+
+    with pytest.raises(StoreInUse) as caught:
+        OwnerLock(tmp_path).acquire("b" * 32)
+
+    lock.release()
+    assert caught.value.details == {
+        "path": str(tmp_path),
+        "holder": f"this process, {os.getpid()} on {socket.gethostname()}",
+        "pid": os.getpid(),
+        "host": socket.gethostname(),
+        "boot_id": "a" * 32,
+    }
+
+
+def test_a_second_process_is_told_who_holds_it_until_the_holder_dies(tmp_path: Path) -> None:
+    """Scenario 20."""
+    lock = OwnerLock(tmp_path)
+    with Process(HOLD, tmp_path) as holder:
+        assert holder.line() == "held"
+
+        with pytest.raises(StoreInUse) as caught:
+            lock.acquire("a" * 32)
+
+        assert caught.value.details["pid"] == holder.pid
+        assert caught.value.details["boot_id"] == "b" * 32
+        assert f"process {holder.pid} on {socket.gethostname()}" in str(caught.value)
+
+    lock.acquire("a" * 32)
+    lock.release()
+
+
+def test_the_lock_can_be_taken_again_after_its_release_and_the_file_names_the_new_holder(tmp_path: Path) -> None:
+    lock = OwnerLock(tmp_path)
+    for boot_id in ("a" * 32, "b" * 32):
+        lock.acquire(boot_id)
+        lock.release()
+        lock.release()
+
+    assert json.loads((tmp_path / OWNER_FILE).read_text())["boot_id"] == "b" * 32
+    assert (tmp_path / OWNER_FILE).stat().st_size == 512
+
+
+def test_an_executed_program_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    lock = OwnerLock(tmp_path)
+    lock.acquire("a" * 32)
+
+    assert lock._file is not None
+    assert not os.get_inheritable(lock._file)
+    lock.release()
+
+
+FORK = """
+import os, sys
+from pathlib import Path
+from treadle.storage.owner import OwnerLock
+lock = OwnerLock(Path(sys.argv[1]))
+lock.acquire("a" * 32)
+ready, done = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    os.write(ready[1], b"x")
+    os.read(done[0], 1)
+    os._exit(0)
+os.read(ready[0], 1)
+lock.release()
+# The child lives; were the lock still its, this would raise.
+lock.acquire("b" * 32)
+os.write(done[1], b"x")
+assert os.waitpid(child, 0)[1] == 0
+print("free")
+"""
+
+
+def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
+    assert run(FORK, tmp_path).stdout == "free\n"
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"[1]", b"{", b"null"])
+def test_a_holder_that_wrote_nothing_readable_holds_it_all_the_same(tmp_path: Path, content: bytes) -> None:
+    lock = OwnerLock(tmp_path)
+    lock.acquire("a" * 32)
+    (tmp_path / OWNER_FILE).write_bytes(content)
+
+    with pytest.raises(StoreInUse, match="owned by another process"):
+        OwnerLock(tmp_path).acquire("b" * 32)
+
+    lock.release()
+
+
+def test_on_a_full_disk_only_the_name_of_the_holder_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    lock = OwnerLock(tmp_path)
+    with caplog.at_level(logging.WARNING, "treadle.storage"):
+        lock.acquire("a" * 32)
+
+    with pytest.raises(StoreInUse):
+        OwnerLock(tmp_path).acquire("b" * 32)
+    lock.release()
+    assert "could not be written down" in caplog.text
+
+
+def test_a_file_system_without_locks_cannot_hold_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> NoReturn:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+
+    with pytest.raises(NotAStore, match="cannot be locked: No locks available"):
+        OwnerLock(tmp_path).acquire("a" * 32)
+
+
+def test_a_directory_that_is_not_there_cannot_be_locked(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore):
+        OwnerLock(tmp_path / "missing").acquire("a" * 32)
+
+
+def test_importing_the_store_where_there_is_no_flock_says_what_it_needs() -> None:
+    done = run("import sys; sys.modules['fcntl'] = None; import treadle.storage.lmdb_store")
+
+    assert done.returncode == 1
+    assert "ImportError: treadle.storage needs a POSIX system" in done.stderr
