@@ -80,7 +80,7 @@ class Dispatcher:
         on_crash: Callable[[Mailbox, Mail, BaseException], object] = report_crash,
     ) -> None:
         self.stopped = False
-        self._on_crash = on_crash
+        self.on_crash = on_crash
         self._line: SimpleQueue[_Turn | _Stop] = SimpleQueue()
         self._put: Callable[[_Turn | _Stop], object] = self._line.put
         self._suspects: dict[Mailbox, Mail] = {}
@@ -112,7 +112,7 @@ class Dispatcher:
     def crashed(self, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
         """Pass a crash on to `on_crash`; a mailbox's to call, never raises."""
         try:
-            self._on_crash(mailbox, mail, error)
+            self.on_crash(mailbox, mail, error)
         except BaseException:  # the worker serves all other mailboxes and must outlive this one's bad luck twice
             logger.exception("Handling a crash of mailbox %s failed", mailbox.key)
             if mail.reply is not None:

@@ -1,0 +1,58 @@
+"""Owns the abort signal of one execution: set once, seen everywhere. Stops nothing by itself: cancelling is a request."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["AbortSignal"]
+
+
+class AbortSignal:
+    """Says whether the execution was interrupted; any worker may look, wait or add a callback.
+
+    Attributes:
+        aborted: set once, never taken back.
+        reason: the interruption's own text, if it gave one.
+        source: `user`, `system`, `parent` or `deadline`; empty before.
+    """
+
+    __slots__ = ("_raised", "aborted", "reason", "source")
+
+    def __init__(self) -> None:
+        self.aborted = False
+        self.reason: str | None = None
+        self.source = ""
+        self._raised: Reply[None] = Reply()
+
+    def __bool__(self) -> bool:
+        raise TypeError("an abort signal is neither true nor false; look at .aborted")
+
+    def set(self, reason: str | None, source: str) -> bool:
+        """Raise the signal; the runtime's to call. Returns False when it was raised before."""
+        if self.aborted:
+            return False
+        self.reason, self.source = reason, source
+        self.aborted = True
+        self._raised.set(None)
+        return True
+
+    async def wait(self) -> None:
+        """Return once the signal is raised."""
+        await self._raised
+
+    def wait_blocking(self, timeout: float | None = None) -> bool:
+        """Block this worker until the signal is raised, at most `timeout` seconds; return whether it is."""
+        try:
+            self._raised.result(timeout)
+        except TimeoutError:
+            return self.aborted
+        return True
+
+    def add_callback(self, call: Callable[[], object]) -> None:
+        """Call `call()` once the signal is raised, on the worker that raises it, or here and now if it is raised already."""
+        self._raised.add_done_callback(lambda _reply: call())

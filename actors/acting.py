@@ -1,0 +1,355 @@
+"""Owns what an actor does once a decision stands: dispatch, tell, release, retry, show, publish, reply. Decides nothing."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.cursors import Cursor
+from ..protocol.decision import Action, Decision, Do, Phase, Refusal
+from ..protocol.errors import TreadleError
+from ..protocol.events import (
+    Event,
+    ExecutionInterrupted,
+    ExecutionStarted,
+    InputQueued,
+    JournalEvent,
+    MessageAdded,
+    MessagesJoined,
+)
+from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
+from ..protocol.messages import Message
+from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
+from ..storage.encoding import WORK_DELETING
+from ..storage.pages import joined_message, to_message
+from ..storage.tables import Table
+from .execution import Execution
+from .fence import ExecutionCancelled, ExecutionFenced
+from .mailbox import Mail
+from .passes import begin_pass
+from .release import release
+from .reply import Reply
+from .snapshot import Blocked, owner_of, snapshot_of
+from .waiting import Await, fail_waiters, register, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .building import Building
+    from .clock import Timer
+    from .thread import ThreadActor
+    from .workers import Job
+
+__all__ = ["Acting", "new_messages"]
+
+logger = logging.getLogger("treadle")
+
+
+class Acting:
+    """The acting side of one thread's actor; only its dispatcher worker calls it.
+
+    Attributes:
+        live: the execution whose body is out, None while the slot is free.
+        blocked: the commit that the store refuses, None when there is none.
+    """
+
+    __slots__ = ("_actor", "_deadline", "_grace", "_owned", "_retry", "blocked", "entry", "live", "services")
+
+    def __init__(self, actor: ThreadActor) -> None:
+        self._actor = actor
+        self.services = actor.services
+        self.entry = actor.entry
+        self.live: Execution | None = None
+        self.blocked: Blocked | None = None
+        self._deadline: Timer | None = None
+        self._grace: Timer | None = None
+        self._retry: Timer | None = None
+        self._owned: list[Any] = []
+
+    @property
+    def pinned(self) -> bool:
+        """Whether a timer of this actor is out."""
+        return self._retry is not None
+
+    def adopt_agent(self) -> None:
+        """Take the options of the thread's agent, if it is registered."""
+        state = self._actor.state
+        body = self.services.agents.get(state.facts.agent_id)
+        state.startable = body is not None
+        if body is not None:
+            state.agent_steerable = bool(getattr(body, "steerable", True))
+            timeout = getattr(body, "timeout", None)
+            state.agent_timeout = None if timeout is None else float(timeout)
+
+    # Doing
+
+    def do(self, do: Do, decision: Decision, building: Building | None = None) -> None:
+        """Carry out one action."""
+        _DOINGS[do.action](self, do.about, decision, building)
+
+    def carry_out(self, mail: Mail, decision: Decision, building: Building | None) -> None:
+        """Carry out a decision that has nothing to commit: actions, then the reply."""
+        for do in decision.actions:
+            self.do(do, decision, building)
+        self.reply(mail, decision, building)
+
+    def dispatch(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """START is durable: make the execution and call its body."""
+        assert building is not None
+        actor, facts = self._actor, self._actor.state.facts
+        execution_id = facts.execution_id
+        assert execution_id is not None
+        live = Execution(
+            self.services,
+            self.entry,
+            self.services.agents[facts.agent_id],
+            execution_id=execution_id,
+            agent_id=facts.agent_id,
+            started_at=facts.started_at,
+            user_id=facts.user_id,
+            thread_created_at=facts.created_at,
+            messages=new_messages(building.events, building.contents),
+        )
+        self.live = live
+        self.services.running[execution_id] = live
+        self.services.directory.busy(self.entry)
+        if facts.timeout is not None:
+            self._deadline = self._after(facts.timeout, lambda: Deadline(execution_id))
+        if self.blocked is not None:
+            self.blocked = None
+            actor.acting.show_phase()
+        begin_pass(self.services, live)
+
+    def next_pass(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """The join is durable: call the body again."""
+        assert building is not None
+        assert self.live is not None
+        self.live.next_pass(new_messages(building.events, building.contents))
+        begin_pass(self.services, self.live)
+
+    def tell(self, about: ExecutionInterrupted, decision: Decision, building: Building | None) -> None:
+        """Tell the body that it was interrupted."""
+        if self.live is not None:
+            self.live.abort(about.reason, about.source)
+
+    def arm_grace(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """Give the body its time to stop."""
+        live = self.live
+        if live is not None and self._grace is None:
+            self._grace = self._after(self.services.options.interrupt_grace, lambda: GraceExpired(live.id))
+
+    def fence(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """Let nothing that the body still does have an effect; write its worker off where it was abandoned."""
+        self._cancel_timers()
+        live = self.live
+        if live is None:
+            return
+        self._owned = live.fence()
+        if decision.ending is not None and (decision.ending.abandoned or decision.ending.lost is not None):
+            if live.handle is not None:
+                abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
+                abandon()
+
+    def release(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """Close what the execution owns; FINISH follows."""
+        execution_id = self._actor.state.active
+        assert execution_id is not None
+        if not self._owned:
+            self._actor.take_urgent(Released(execution_id))
+            return
+        owned, self._owned = self._owned, []
+        mailbox = self.entry.mailbox
+        release(
+            self.services,
+            execution_id,
+            owned,
+            lambda left: mailbox.put(Mail(Released(execution_id, left)), internal=True),
+        )
+
+    def free(self) -> None:
+        """The end is durable: the execution is over, the slot is free."""
+        if self.live is not None:
+            self.services.running.pop(self.live.id, None)
+            self.services.waits.drop(self.entry.thread_id)
+            for call in self.services.idle_callbacks:
+                call()
+        self.live = None
+        self.blocked = None
+        self._cancel_timers()
+
+    def _free(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """The slot was freed with the phase, before anything was shown."""
+
+    def retry(self, about: str | None, decision: Decision, building: Building | None) -> None:
+        """Try a refused commit again later, unless the store takes no more writes at all."""
+        attempts = self.blocked.attempts + 1 if self.blocked is not None else 1
+        delay = min(RETRY_FIRST_S * 2 ** (attempts - 1), RETRY_LAST_S)
+        state = self._actor.state
+        what = "START" if state.phase is Phase.IDLE else "LOST" if state.ending and state.ending.lost else "FINISH"
+        due = self.services.clock.now_us() + int(delay * 1_000_000)
+        self.blocked = Blocked(what, attempts, about or "", due)
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self.services.store.failure() is None:
+            self._retry = self._after(delay, RetryDue)
+
+    def retry_taken(self) -> None:
+        """The retry came: another may be armed."""
+        self._retry = None
+
+    def wake(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """Look for waiting rows before any other mail; a closing runtime starts nothing."""
+        if not self.services.closing:
+            self._actor.take_urgent(Wake())
+
+    def delete(self, _about: Any, decision: Decision, building: Building | None) -> None:
+        """The tombstone is durable: the thread is gone for everybody."""
+        from .directory import not_found
+
+        fail_waiters(self.entry, not_found(self.entry.thread_id))
+        self.services.supervisor.remove_contents(self.entry.number)
+
+    def entomb(self, building: Building) -> None:
+        """Turn the batch into the one that leaves a tombstone."""
+        building.tombstone = True
+        building.encoding.ops.append((int(Table.NAMES), self.entry.thread_id.encode(), b""))
+        building.encoding.ops.append((int(Table.WORK), building.encoding.prefix, WORK_DELETING))
+
+    def _after(self, seconds: float, make: Callable[[], object]) -> Timer:
+        mailbox = self.entry.mailbox
+        return self.services.timers.after(seconds, lambda: mailbox.put(Mail(make()), internal=True))
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._deadline, self._grace):
+            if timer is not None:
+                timer.cancel()
+        self._deadline = self._grace = None
+
+    def drop_timers(self) -> None:
+        """Cancel every timer: this incarnation is over."""
+        self._cancel_timers()
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+
+    # Showing
+
+    def publish(self, building: Building, change: int) -> None:
+        """Swap the snapshot and give the new events to whoever watches."""
+        entry, state = self.entry, self._actor.state
+        before = entry.snapshot
+        if building.tombstone:
+            entry.gone = True
+            self.services.hub.deleted(entry, change)
+            return
+        snapshot = snapshot_of(entry.number, state.facts, owner_of(state), self.blocked)
+        entry.snapshot = snapshot
+        events: list[JournalEvent] = []
+        if entry.watch is not None:
+            generation = state.facts.generation
+            events = [JournalEvent(Cursor(generation, sequence), at, event) for sequence, at, event in building.events]
+        self.services.hub.published(entry, before, snapshot, events, change)
+
+    def show_phase(self) -> None:
+        """Swap the snapshot for one with the present phase; facts that are not durable yet are not shown."""
+        shown = self.entry.snapshot
+        if shown is not None:
+            owner = owner_of(self._actor.state)
+            if shown.active != owner or shown.blocked != self.blocked:
+                self.entry.snapshot = shown._replace(active=owner, blocked=self.blocked)
+
+    def rest(self) -> None:
+        """Nothing is in flight and nobody owns the slot: this actor may go when its time has come."""
+        if not self._actor.is_free():
+            return
+        if self.services.options.always_evict:
+            self.services.directory.passivate(self.entry)
+        else:
+            self.services.directory.idle(self.entry)
+
+    # Saying
+
+    def reply(self, mail: Mail, decision: Decision, building: Building | None = None) -> None:
+        """Say what was decided, once it is true."""
+        reply = mail.reply
+        if reply is None:
+            return
+        value = decision.reply
+        trigger: Any = mail.body
+        if isinstance(value, TreadleError):
+            reply.fail(value)
+        elif isinstance(value, Refusal):
+            reply.fail(self._refusal(value, trigger.execution_id))
+        elif trigger.kind is Kind.APPEND or trigger.kind is Kind.INJECT:
+            event = decision.events[0]
+            reply.set(to_message(event.message, trigger.now) if isinstance(event, MessageAdded) else event)
+        elif trigger.kind is Kind.CONSUME:
+            reply.set(
+                new_messages(building.events, building.contents, decision)() if decision.joined and building else []
+            )
+        else:
+            reply.set(value)
+
+    def _refusal(self, refusal: Refusal, execution_id: str) -> BaseException:
+        if refusal is Refusal.FENCED:
+            return ExecutionFenced(execution_id)
+        return self.live.cancelled() if self.live is not None else ExecutionCancelled(execution_id)
+
+    def refuse(self, mail: Mail, decision: Decision, error: TreadleError) -> None:
+        """Say that nothing was written; an interruption is in force all the same."""
+        if mail.reply is None:
+            return
+        details = dict(error.details)
+        if any(isinstance(event, ExecutionInterrupted) for event in decision.events):
+            details["applied"] = True
+        # A new error for each: one that is raised in several places grows a traceback of them all.
+        mail.reply.fail(type(error)(error.message, **details))
+
+    def resolve(self, building: Building) -> None:
+        """Tell those who wait for what this batch ended."""
+        if self.entry.waiters:
+            resolve(self.services, self.entry, building.events, building.contents)
+
+    def wait_for(self, wanted: Await, reply: Reply[Any] | None) -> None:
+        """Answer a wait, or keep it."""
+        assert reply is not None
+        register(self.services, self.entry, self._actor.state.active, wanted, reply)
+
+
+_DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] = {
+    Action.DISPATCH: Acting.dispatch,
+    Action.PASS: Acting.next_pass,
+    Action.TELL: Acting.tell,
+    Action.GRACE: Acting.arm_grace,
+    Action.FENCE: Acting.fence,
+    Action.RELEASE: Acting.release,
+    Action.FREE: Acting._free,  # noqa: SLF001 - of this very file
+    Action.RETRY: Acting.retry,
+    Action.WAKE: Acting.wake,
+    Action.DELETE: Acting.delete,
+}
+
+
+def new_messages(
+    events: list[tuple[int, int, Event]], contents: dict[int, tuple[int, InputQueued]], decision: Decision | None = None
+) -> Callable[[], list[Message]]:
+    """Return what makes the messages that joined in these events: made when the body looks, not before.
+
+    With a decision, only what that decision joined.
+    """
+
+    def make() -> list[Message]:
+        messages: list[Message] = []
+        for _, at, event in events:
+            if decision is not None and not any(event is own for own in decision.events):
+                continue
+            if isinstance(event, ExecutionStarted):
+                messages += [to_message(draft, at) for draft in event.messages]
+            elif isinstance(event, MessagesJoined) and event.consumed:
+                for row in event.rows:
+                    queued_at, content = contents[row[0]]
+                    messages += [joined_message(draft, content, queued_at, event, at) for draft in content.messages]
+        return messages
+
+    return make

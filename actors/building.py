@@ -1,0 +1,276 @@
+"""Owns the batch under way: what was decided into it, and look-ups that see it. Hands over one batch, decides nothing.
+
+A thread has one batch in flight. Mail that waited meanwhile is decided in order into the next one, and each decision
+sees those before it: in the facts, which fold as it grows, and in the look-ups here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.decision import Batch as About
+from ..protocol.decision import Decision
+from ..protocol.events import (
+    Event,
+    ExecutionInterrupted,
+    InputQueued,
+    InputWithdrawn,
+    MessageAdded,
+    MessagesJoined,
+    RequestOpened,
+    RequestTerminated,
+)
+from ..protocol.inbox import Row
+from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
+from ..protocol.recorded import receipt_of, recorded_id
+from ..protocol.triggers import Prior
+from ..storage.batch import Batch
+from ..storage.codec import encode_facts
+from ..storage.encoding import Encoding, change_payload, work_kind
+from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_row, read_rows
+from ..storage.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from ..protocol.facts import Facts
+    from ..storage.batch import Answer
+    from ..storage.store import Store
+    from .mailbox import Mail
+
+__all__ = ["Building", "Lookups"]
+
+_WORK = int(Table.WORK)
+
+
+class Building:
+    """One batch from its first decision to its answer.
+
+    Attributes:
+        about: what it is about, once known; an ending or a start outweighs an interruption.
+        decided: each mail with its decision, in order; their replies and actions follow the answer.
+        events: (sequence, time, event) in order.
+        interruption: the first one in it.
+        record: the thread record after it.
+    """
+
+    __slots__ = (
+        "_before", "_change_before", "_work_before", "about", "change", "contents", "decided", "encoding", "events", "interruption",
+        "record", "tombstone",
+    )  # fmt: skip
+
+    def __init__(self, number: int, facts: Facts) -> None:
+        self.about = About.OTHER
+        self.decided: list[tuple[Mail, Decision]] = []
+        self.events: list[tuple[int, int, Event]] = []
+        self.encoding = Encoding(number, facts)
+        self.contents: dict[int, tuple[int, InputQueued]] = {}
+        self.interruption: ExecutionInterrupted | None = None
+        self.record = b""
+        self.tombstone = False
+        self.change = 0
+        self._before = (facts.generation, facts.sequence)
+        self._change_before = (facts.state, facts.since, facts.reason)
+        self._work_before = work_kind(facts)
+
+    def take(self, mail: Mail, decision: Decision, now: int) -> None:
+        """Take a decision's events in; `now` is the time of its first."""
+        encoding = self.encoding
+        for rank, event in enumerate(decision.events):
+            at = now + rank
+            encoding.add(event, at)
+            self.events.append((encoding.sequence, at, event))
+            kind = type(event)
+            if kind is InputQueued:
+                self.contents[encoding.sequence] = (at, event)  # type: ignore[assignment]
+            elif kind is ExecutionInterrupted and self.interruption is None:
+                self.interruption = event  # type: ignore[assignment]
+        self.decided.append((mail, decision))
+        if decision.batch is About.START or decision.batch is About.FINISH:
+            self.about = decision.batch
+        elif self.about is About.OTHER:
+            self.about = decision.batch
+
+    def full(self) -> bool:
+        """Say whether the next decision has to wait for the next batch."""
+        return len(self.decided) >= BATCH_RECORDS_MAX or self.encoding.size >= BATCH_BYTES_MAX
+
+    def seal(self, facts: Facts, boot: int, life: int, confirm: Callable[[Answer], None]) -> Batch:
+        """Return the batch: the ops, the record of the facts after it, and what it changes in the store-wide lists."""
+        encoding = self.encoding
+        ops = encoding.ops
+        work = work_kind(facts)
+        if work != self._work_before:
+            ops.append((_WORK, encoding.prefix, work))
+        self.record = encode_facts(facts)
+        generation, sequence = self._before
+        created = sequence == 0
+        change = None
+        if created or self.tombstone or self._change_before != (facts.state, facts.since, facts.reason):
+            change = change_payload(facts, deleted=self.tombstone)
+        return Batch(
+            number=encoding.number,
+            generation=0 if created else generation,
+            sequence=sequence,
+            boot=boot,
+            life=life,
+            head_generation=facts.generation,
+            head_sequence=facts.sequence,
+            record=self.record,
+            change=change,
+            absent=(int(Table.NAMES), facts.thread_id.encode()) if created else None,
+            ops=ops,
+            size=encoding.size + len(self.record),
+            confirm=confirm,
+        )
+
+
+class Lookups:
+    """What one decision needs beyond the facts, read from the store and from the batch under way."""
+
+    __slots__ = ("_building", "_facts", "_number", "_store")
+
+    def __init__(self, store: Store, number: int, facts: Facts, building: Building | None) -> None:
+        self._store = store
+        self._number = number
+        self._facts = facts
+        self._building = building
+
+    def prior(self, given: str) -> Prior | None:
+        """Return what is recorded under an id."""
+        for _, at, event in self._events():
+            if recorded_id(event) == given:
+                return Prior(getattr(event, "digest", None), receipt_of(event, at))
+        with self._store.view() as view:
+            return read_prior(view, self._number, self._facts.generation, given)
+
+    def rows(self, kinds: Iterable[str], limit: int = ROWS_READ_MAX) -> list[Row]:
+        """Return the oldest waiting rows of these kinds."""
+        wanted = frozenset(kinds)
+        with self._store.view() as view:
+            rows = read_rows(view, self._number, kinds=wanted, limit=limit)
+        if self._building is None:
+            return rows
+        gone: set[int] = set()
+        new: list[Row] = []
+        for sequence, _, event in self._events():
+            if isinstance(event, InputQueued) and event.kind in wanted:
+                new.append(row_of(event, sequence))
+            elif isinstance(event, MessagesJoined):
+                gone.update(row[0] for row in event.rows)
+            elif isinstance(event, InputWithdrawn):
+                gone.add(event.row[0])
+        kept = [row for row in (*rows, *new) if row.sequence not in gone]
+        kept.sort(key=lambda row: (not row.first, row.sequence))
+        return _fitting(kept, limit)
+
+    def withdrawable(self, given: str) -> tuple[bool, bool, Row | None]:
+        """Return whether an input id is known, whether it was withdrawn, and its waiting row."""
+        for sequence, _, event in self._events():
+            if isinstance(event, InputQueued) and event.input_id == given:
+                waiting = next(
+                    (row for row in self.rows(("submit", "message", "steer")) if row.sequence == sequence), None
+                )
+                return True, waiting is None and self._withdrawn_here(given), waiting
+        if self._withdrawn_here(given):
+            return True, True, None
+        with self._store.view() as view:
+            receipt = read_receipt(view, self._number, given)
+            if receipt is None:
+                return False, False, None
+            if receipt.state == 2:
+                return True, True, None
+            if receipt.state != 0:
+                return True, False, None
+            content = read_content(view, self._number, self._facts.generation, receipt.sequence)
+            row = read_row(view, self._number, content, receipt.sequence)
+        joined = any(
+            row is not None and row.sequence == stored[0]
+            for _, _, event in self._events()
+            if isinstance(event, MessagesJoined)
+            for stored in event.rows
+        )
+        return True, False, None if joined else row
+
+    def _withdrawn_here(self, given: str) -> bool:
+        return any(isinstance(event, InputWithdrawn) and event.input_id == given for _, _, event in self._events())
+
+    def open_calls(self) -> list[str]:
+        """Return the ids of tool calls without a result."""
+        with self._store.view() as view:
+            calls: dict[str, None] = dict.fromkeys(read_open(view, self._number, b"c"))
+        for _, _, event in self._events():
+            if isinstance(event, MessageAdded) and event.execution_id is not None:
+                calls.update(dict.fromkeys(event.message.get("calls", ())))
+                if event.message.get("closes"):
+                    calls.pop(event.message["tool_call_id"], None)
+        return list(calls)
+
+    def pending(self) -> list[str]:
+        """Return the ids of requests without an answer."""
+        with self._store.view() as view:
+            requests = {found[0]: None for found in read_open(view, self._number, b"r")}
+        for _, _, event in self._events():
+            if isinstance(event, RequestOpened):
+                requests[event.request_id] = None
+            elif isinstance(event, RequestTerminated):
+                requests.pop(event.request_id, None)
+        return list(requests)
+
+    def groups(self) -> list[tuple[int, int]]:
+        """Return the process groups on record, with their start times."""
+        with self._store.view() as view:
+            return [(group, start) for group, start in read_open(view, self._number, b"p")]
+
+    def contents(self, sequences: Iterable[int]) -> dict[int, tuple[int, InputQueued]]:
+        """Return the events behind rows, with their times."""
+        found: dict[int, tuple[int, InputQueued]] = {}
+        missing = []
+        held = self._building.contents if self._building is not None else {}
+        for sequence in sequences:
+            if sequence in held:
+                found[sequence] = held[sequence]
+            else:
+                missing.append(sequence)
+        if missing:
+            with self._store.view() as view:
+                for sequence in missing:
+                    found[sequence] = read_input(view, self._number, self._facts.generation, sequence)
+        return found
+
+    def _events(self) -> list[tuple[int, int, Event]]:
+        return self._building.events if self._building is not None else []
+
+
+def read_input(view: Any, number: int, generation: int, sequence: int) -> tuple[int, InputQueued]:
+    """Return an input's event with its time."""
+    from ..storage.reading import read_event
+
+    at, event = read_event(view, number, generation, sequence)
+    assert isinstance(event, InputQueued), event
+    return at, event
+
+
+def row_of(event: InputQueued, sequence: int) -> Row:
+    """Return the row that an acceptance stores."""
+    silent = sum(1 for draft in event.messages if draft.get("silent"))
+    return Row(
+        sequence,
+        event.kind,
+        event.input_id,
+        event.execution_id,
+        len(event.messages),
+        silent,
+        event.size,
+        event.first,
+        event.timeout,
+    )
+
+
+def _fitting(rows: list[Row], limit: int) -> list[Row]:
+    size = 0
+    for rank, row in enumerate(rows):
+        size += row.size
+        if rank and (rank >= limit or size > BATCH_BYTES_MAX):
+            return rows[:rank]
+    return rows

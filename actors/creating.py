@@ -1,0 +1,150 @@
+"""Owns the creation of threads: one batch, one id once. Starts nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.decision import Decision, Phase, Verdict
+from ..protocol.errors import (
+    AgentNotFound,
+    InvalidInput,
+    LimitExceeded,
+    RuntimeClosed,
+    ThreadExists,
+    TreadleError,
+    shorten,
+)
+from ..protocol.events import ThreadCreated
+from ..protocol.facts import Facts
+from ..protocol.ids import check_id, check_name
+from ..protocol.limits import TAG_LENGTH_MAX, TAGS_MAX
+from ..protocol.values import check_value
+from ..storage.batch import Answer
+from ..storage.reading import thread_number
+from .building import Building
+from .handle import Thread
+from .mailbox import Mail
+from .reply import Reply
+from .services import new_id
+from .snapshot import at_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .services import Services
+
+__all__ = ["create_thread"]
+
+
+def create_thread(
+    services: Services,
+    agent: object,
+    *,
+    thread_id: object = None,
+    user_id: object = None,
+    arguments: object = None,
+    tags: Iterable[object] = (),
+    env: object = None,
+) -> Reply[Thread]:
+    """Create a thread; durable when the reply is there. Blocks for one read where an id is given."""
+    reply: Reply[Thread] = Reply()
+    reserved: str | None = None
+    try:
+        if services.closing:
+            raise RuntimeClosed("the runtime is closing or closed")
+        name = getattr(agent, "name", agent)
+        if not isinstance(name, str) or name not in services.agents:
+            raise AgentNotFound(f"no agent {shorten(name)} is registered", agent=shorten(name))
+        now = services.clock.now_us()
+        given = new_id(now) if thread_id is None else check_id("thread_id", thread_id)
+        event = ThreadCreated(
+            thread_id=given,
+            agent_id=name,
+            user_id=None if user_id is None else check_id("user_id", user_id),
+            arguments=_check_arguments(arguments),
+            tags=_check_tags(tags),
+            env=_check_env(env),
+        )
+        if thread_id is not None:
+            reserved = _reserve(services, given)
+    except TreadleError as error:
+        reply.fail(error)
+        return reply
+    _hand_over(services, event, now, reserved, reply)
+    return reply
+
+
+def _reserve(services: Services, given: str) -> str:
+    if not services.directory.reserve(given):
+        raise _exists(given)
+    try:
+        with services.store.view() as view:
+            if thread_number(view, given) is not None:
+                raise _exists(given)
+    except BaseException:
+        services.directory.settle_reservation(given)
+        raise
+    return given
+
+
+def _exists(given: str) -> ThreadExists:
+    return ThreadExists(f"thread {given!r} was created before", thread_id=given)
+
+
+def _hand_over(services: Services, event: ThreadCreated, now: int, reserved: str | None, reply: Reply[Thread]) -> None:
+    facts = Facts()
+    number = services.directory.take_number()
+    building = Building(number, facts)
+    building.take(Mail(None, reply), Decision(Verdict.DECIDE, Phase.IDLE, [event]), now)
+    facts.fold(event, now)
+
+    def finish(answer: Answer) -> None:
+        if reserved is not None:
+            services.directory.settle_reservation(reserved)
+        if answer.kind != "committed":
+            error = answer.error
+            assert error is not None
+            reply.fail(_exists(event.thread_id) if error.code == "append_conflict" else error)
+            return
+        entry = services.directory.enter(event.thread_id, number)
+        services.hub.published(entry, None, at_rest(number, facts), [], answer.change)
+        reply.set(Thread(services, event.thread_id, entry))
+        services.hub.flush(entry)
+
+    def confirm(answer: Answer) -> None:
+        # Publishing belongs to the dispatcher's worker; a runtime that closed meanwhile has no watchers left.
+        if not services.dispatcher.call(lambda: finish(answer)):
+            finish(answer)
+
+    services.store.commit(building.seal(facts, services.boot.number, services.directory.next_life(), confirm))
+
+
+def _check_arguments(arguments: object) -> dict[str, Any] | None:
+    if arguments is None:
+        return None
+    if not isinstance(arguments, dict):
+        raise InvalidInput(f"arguments is a dict, not {shorten(arguments)}", code="invalid_value", path="$")
+    checked = check_value(arguments, path="$.arguments")
+    assert isinstance(checked, dict)
+    return checked
+
+
+def _check_tags(tags: Iterable[object]) -> list[str]:
+    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
+        raise InvalidInput(f"tags is a list of names, not {shorten(tags)}", code="invalid_name", value=shorten(tags))
+    names = [check_name("tag", tag) for tag in tags]
+    if len(names) > TAGS_MAX or any(len(name) > TAG_LENGTH_MAX for name in names):
+        raise LimitExceeded(
+            f"at most {TAGS_MAX} tags of {TAG_LENGTH_MAX} characters", limit="tags", maximum=TAGS_MAX, met=len(names)
+        )
+    return list(dict.fromkeys(names))
+
+
+def _check_env(env: object) -> dict[str, str] | None:
+    if env is None:
+        return None
+    checked = check_value(env, path="$.env")
+    if not isinstance(checked, dict) or not all(isinstance(value, str) for value in checked.values()):
+        raise InvalidInput("env is a dict of names to strings", code="invalid_value", path="$.env")
+    values: Mapping[str, Any] = checked
+    return dict(values)

@@ -1,0 +1,319 @@
+"""Owns the live side of one execution: what its body may call, its abort signal, what it started. Decides nothing.
+
+A body runs outside its thread's actor and reaches it only by mail that carries the execution's id. Two flags are kept
+under one lock, so that they are seen at once: `aborted` (nothing further begins) and `fenced` (nothing has any effect).
+The lock makes the promise "no begin succeeds after an accepted interrupt" true: the flag is raised before the answer.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..protocol.events import Event, MessageAdded
+from ..protocol.errors import TreadleError
+from ..protocol.messages import Draft, Message, draft_size
+from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate
+from ..storage.codec import pack
+from .abort import AbortSignal
+from .digests import input_digest
+from .fence import ExecutionCancelled, ExecutionFenced
+from .mailbox import Mail
+from .processes import OwnedProcess
+from .reads import MessageHistory, MessagePage, read_created, read_message, read_messages, read_thread_value
+from .reply import Reply
+from .services import new_id
+from .waits import BodyWait
+
+if TYPE_CHECKING:
+    from ..protocol.receipts import Receipt
+    from ..protocol.status import ThreadStatus
+    from ..protocol.values import Value
+    from .directory import Entry
+    from .loops import LoopTask
+    from .services import Body, Services
+    from .workers import Job
+
+__all__ = ["Execution", "current_execution"]
+
+T = TypeVar("T")
+
+current_execution: contextvars.ContextVar[Execution | None] = contextvars.ContextVar("treadle_execution", default=None)
+"""The execution whose body runs here; None outside bodies."""
+
+
+class Execution:
+    """One accepted input that owns a thread, as its body sees it.
+
+    Attributes:
+        id: 32 hex digits.
+        started_at: microseconds; `thread_created_at` likewise.
+        passes: calls of the body so far, this one included.
+        abort_signal: raised once the execution was interrupted.
+        body_state: a place for whoever wraps bodies; the heart never looks at it.
+        stopped: `stop()` was called, or a limit met: no further pass begins.
+        stop_reason: the stop code that goes with it.
+    """
+
+    __slots__ = (
+        "_fenced", "_guard", "_lock", "_messages", "_owned", "abort_signal", "agent_id", "body", "body_state", "entry", "handle", "id",
+        "on_withdrawn", "passes", "services", "started_at", "stop_reason", "stopped", "thread_created_at", "user_id",
+    )  # fmt: skip
+
+    def __init__(
+        self, services: Services, entry: Entry, body: Body, *, execution_id: str, agent_id: str, started_at: int,
+        user_id: str | None, thread_created_at: int, messages: Callable[[], list[Message]],
+    ) -> None:  # fmt: skip
+        self.services = services
+        self.entry = entry
+        self.body = body
+        self.id = execution_id
+        self.agent_id = agent_id
+        self.started_at = started_at
+        self.user_id = user_id
+        self.thread_created_at = thread_created_at
+        self.passes = 0
+        self.abort_signal = AbortSignal()
+        self.body_state: object | None = None
+        self.stopped = False
+        self.stop_reason: str | None = None
+        self.handle: LoopTask | Job | None = None
+        self.on_withdrawn: Callable[[], object] | None = None
+        self._messages: Callable[[], list[Message]] | list[Message] = messages
+        self._lock = threading.Lock()
+        self._fenced = False
+        self._owned: list[Any] | None = None
+        self._guard: BodyWait | None = None
+
+    @property
+    def thread_id(self) -> str:
+        """The thread that it owns."""
+        return self.entry.thread_id
+
+    @property
+    def created_at(self) -> int:
+        """When the thread was created, microseconds."""
+        return self.thread_created_at
+
+    @property
+    def new_messages(self) -> list[Message]:
+        """What this pass was called for: the input and what joined with it, or what arrived since the last pass."""
+        if callable(self._messages):
+            self._messages = self._messages()
+        return self._messages
+
+    @property
+    def history(self) -> MessageHistory:
+        """The thread's live history, read when looked at."""
+        return MessageHistory(self.services, self.entry)
+
+    @property
+    def arguments(self) -> dict[str, Value]:
+        """What the thread was created with; blocks for one read."""
+        return dict(read_created(self.services, self.entry).arguments or {})
+
+    @property
+    def terminated_at(self) -> int | None:
+        """When the thread was terminated, microseconds; None while it takes input."""
+        return self.services.directory.snapshot(self.entry).terminated_at
+
+    @property
+    def fenced(self) -> bool:
+        """Whether nothing that this body does has an effect any more."""
+        return self._fenced
+
+    def new_id(self) -> str:
+        """Return a fresh message id."""
+        return new_id(self.services.clock.now_us())
+
+    def begin(self, kind: str) -> None:
+        """Ask to begin a pass, a model request or a tool call; never blocks.
+
+        Raises:
+            ExecutionCancelled: the execution was interrupted.
+            ExecutionFenced: it no longer owns its thread.
+        """
+        with self._lock:
+            if self._fenced:
+                raise ExecutionFenced(self.id)
+            if self.abort_signal.aborted:
+                raise self.cancelled()
+
+    def cancelled(self) -> ExecutionCancelled:
+        """Return the error of an interrupted body."""
+        return ExecutionCancelled(self.id, self.abort_signal.reason, self.abort_signal.source or "user")
+
+    def append(self, draft: Draft) -> Reply[Message]:
+        """Put a message into history; durable and visible when the reply is there."""
+        return self._send(
+            Append(self.id, MessageAdded(execution_id=self.id, message=draft), draft_size(draft)), draft_size(draft)
+        )
+
+    def append_event(self, event: Event, size: int) -> Reply[Event]:
+        """Put another event of this execution into the journal; durable when the reply is there."""
+        return self._send(Append(self.id, event, size), size)
+
+    def consume(self) -> Reply[list[Message]]:
+        """Let what has arrived join history and return it: a step boundary. Ends with ExecutionCancelled once interrupted."""
+        return self._send(Consume(self.id))
+
+    def queue(self, drafts: list[Draft], size: int, input_id: str | None = None) -> Reply[Receipt]:
+        """Queue a message to the own thread; it joins at the next boundary, or starts the next execution."""
+        digest = input_digest("queue", None, drafts, "", hold=False) if input_id is not None else None
+        trigger = Queue(input_id or self.new_id(), drafts, size, digest, originating=self.id)
+        trigger.execution_id = self.id
+        return self._send(trigger, size)
+
+    def get_value(self, key: str) -> Reply[Value]:
+        """Return a value of the thread, None where there is none; blocks for one read."""
+        return answer(lambda: read_thread_value(self.services, self.entry, key))
+
+    def set_value(self, key: str, value: Value) -> Reply[None]:
+        """Set a value of the thread, or delete it with None; durable when the reply is there."""
+        encoded = None if value is None else pack(value)
+        return self._send(SetValue(key, encoded, self.id), len(encoded or b""))
+
+    def read_messages(self, **options: Any) -> Reply[MessagePage]:
+        """Return a page of messages; blocks for one page of reads."""
+        return answer(lambda: read_messages(self.services, self.entry, **options))
+
+    def read_message(self, message_id: str) -> Reply[Message | None]:
+        """Return a message by id; blocks for one read."""
+        return answer(lambda: read_message(self.services, self.entry, message_id))
+
+    def status(self) -> Reply[ThreadStatus]:
+        """Return the thread's run status."""
+        return answer(lambda: self.services.directory.snapshot(self.entry).status)
+
+    def terminate(self) -> Reply[int]:
+        """Close the own thread for good; the execution then goes the way of an interrupt."""
+        return self._send(Terminate("system"))
+
+    def stop(self, reason: str | None = None) -> None:
+        """Let no further pass begin; what is unread joins history without being consumed. Never blocks."""
+        self.stopped = True
+        self.stop_reason = self.stop_reason or reason
+
+    def sleep(self, seconds: float) -> Reply[None]:
+        """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
+        reply: Reply[None] = Reply()
+        try:
+            self.begin("sleep")
+        except BaseException as error:  # noqa: BLE001 - errors of a call come through its reply
+            reply.fail(error)
+            return reply
+        timer = self.services.timers.after(seconds, lambda: reply.set(None))
+
+        def abort() -> None:
+            timer.cancel()
+            reply.fail(self.cancelled())
+
+        self.abort_signal.add_callback(abort)
+        return reply
+
+    def own(self, resource: T) -> T:
+        """Have a resource closed before FINISH, last first: by its `aclose`, `close` or `__exit__`.
+
+        Raises:
+            ExecutionFenced: too late; the resource is the caller's to close.
+            TypeError: it has none of these.
+        """
+        if not any(hasattr(resource, name) for name in ("aclose", "close", "__exit__")):
+            raise TypeError(f"{type(resource).__name__} has neither aclose, close nor __exit__")
+        with self._lock:
+            if self._fenced:
+                raise ExecutionFenced(self.id)
+            if self._owned is None:
+                self._owned = []
+            self._owned.append(resource)
+        return resource
+
+    def start_process(self, args: Sequence[str], **options: Any) -> Reply[OwnedProcess]:
+        """Start a program in a process group of its own that does not outlive the execution.
+
+        The group is on record before the program runs, so that recovery can end it after a crash. Never blocks: a worker
+        of the runtime starts it.
+        """
+        reply: Reply[OwnedProcess] = Reply()
+
+        def launch() -> None:
+            try:
+                self.begin("process")
+                process = OwnedProcess(args, **options)
+            except BaseException as error:  # noqa: BLE001 - errors of a call come through its reply
+                reply.fail(error)
+                return
+            try:
+                self.own(process)
+            except ExecutionFenced as error:
+                process.close()
+                reply.fail(error)
+                return
+            recorded: Reply[bool] = self._send(RecordProcess(self.id, process.pid, process.start_time))
+            recorded.add_done_callback(lambda done: _released(done, process, reply))
+
+        self.services.release_lane.submit(self.id, launch, lambda error: reply.fail(error) if error else None)
+        return reply
+
+    def _send(self, trigger: Any, size: int = 0) -> Reply[Any]:
+        reply: Reply[Any] = Reply()
+        if self._fenced:
+            reply.fail(ExecutionFenced(self.id))
+            return reply
+        self.entry.mailbox.put(Mail(trigger, reply, size))
+        return reply
+
+    # The runtime's side: only the actor calls what follows.
+
+    def abort(self, reason: str | None, source: str) -> None:
+        """Raise the abort signal, end blocking waits, cancel the coroutine."""
+        with self._lock:
+            # Under the lock of `begin`: who began before is told, who comes after is refused.
+            self.abort_signal.set(reason, source)
+        guard, handle = self._guard, self.handle
+        if guard is not None:
+            guard.abort(self.cancelled)
+        if handle is not None and handle.cancel() and self.on_withdrawn is not None:
+            # It stood in line for a worker: it will never run, so its end has to be told here.
+            self.on_withdrawn()
+
+    def fence(self) -> list[Any]:
+        """Let nothing have an effect any more, and return what is owned, last first."""
+        with self._lock:
+            self._fenced = True
+            owned = self._owned or []
+            self._owned = None
+        return owned[::-1]
+
+    def guard(self) -> BodyWait:
+        """Return the guard of a plain function's blocking waits."""
+        if self._guard is None:
+            self._guard = BodyWait(self.services.pool)
+        return self._guard
+
+    def next_pass(self, messages: Callable[[], list[Message]]) -> None:
+        """Set what the next pass is called for."""
+        self._messages = messages
+
+
+def _released(recorded: Reply[bool], process: OwnedProcess, reply: Reply[OwnedProcess]) -> None:
+    error = recorded.error()
+    if error is None:
+        process.release()
+        reply.set(process)
+    else:
+        # Never on record, so it must never run: the gate still holds it.
+        process.kill()
+        reply.fail(error)
+
+
+def answer(read: Callable[[], T]) -> Reply[T]:
+    """Return a reply with what a read gives, or its error: errors of a call come through its reply."""
+    reply: Reply[T] = Reply()
+    try:
+        reply.set(read())
+    except TreadleError as error:
+        reply.fail(error)
+    return reply

@@ -1,0 +1,97 @@
+"""Owns the calling of bodies: one pass on the loop or on a worker, and the report of how it ended. Decides nothing.
+
+The end is reported from where the call is made, so that `SystemExit`, a lost worker, or a task cancelled before its
+first step are ends like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from typing import TYPE_CHECKING
+
+from ..protocol.triggers import BodyEnded, Lost
+from .execution import Execution, current_execution
+from .fence import ExecutionFenced
+from .mailbox import Mail
+from .reply import current_wait
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from .services import Services
+
+__all__ = ["begin_pass", "describe_error", "report_lost"]
+
+_MESSAGE_MAX = 4_096  # characters of an error's text kept in FINISH
+
+
+def begin_pass(services: Services, execution: Execution) -> None:
+    """Call the body once more; never blocks and never raises. Its end comes back as mail."""
+    execution.passes += 1
+    context = contextvars.Context()
+    context.run(current_execution.set, execution)
+
+    def report(error: BaseException | None) -> None:
+        _report(execution, error)
+
+    execution.on_withdrawn = lambda: report(execution.cancelled())
+    try:
+        if execution.body.runs_on == "loop":
+            execution.handle = services.loop.run(execution.id, lambda: _enter(execution), report, context)
+        else:
+            context.run(current_wait.set, execution.guard())
+            execution.handle = services.pool.submit(execution.id, lambda: _call(execution), report, context)
+    except Exception as error:  # noqa: BLE001 - no worker, or closing: the execution ends with it
+        report(error)
+
+
+def _enter(execution: Execution) -> Awaitable[None]:
+    execution.begin("pass")
+    made = execution.body.run(execution)
+    if made is None:
+        raise TypeError(f"agent {execution.body.name!r} runs on the loop and returned no awaitable")
+    return made
+
+
+def _call(execution: Execution) -> None:
+    execution.begin("pass")
+    execution.body.run(execution)
+
+
+def _report(execution: Execution, error: BaseException | None) -> None:
+    stopped, reason = execution.stopped, execution.stop_reason
+    if error is None:
+        ended = BodyEnded(execution.id, reason=reason, stopped=stopped)
+    elif isinstance(error, asyncio.CancelledError):
+        ended = BodyEnded(execution.id, "cancelled")
+    elif isinstance(error, ExecutionFenced):
+        return
+    else:
+        kind, message = describe_error(error)
+        code = getattr(error, "code", None)
+        ended = BodyEnded(
+            execution.id,
+            "raised",
+            error_type=kind,
+            error_message=message,
+            reason="no_worker" if code == "no_worker" else "storage_full" if code == "storage_full" else None,
+        )
+    execution.entry.mailbox.put(Mail(ended), internal=True)
+
+
+def report_lost(services: Services, execution: Execution, cause: str, *, dispatched: bool) -> None:
+    """Say that the loop or worker under an execution is gone."""
+    lost = Lost(execution.id, boot_id=services.boot.id, cause=cause, dispatched=dispatched)
+    execution.entry.mailbox.put(Mail(lost), internal=True)
+
+
+def describe_error(error: BaseException) -> tuple[str, str]:
+    """Return an error's type name and a non-blank, valid, bounded text, whatever its `__str__` does."""
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except Exception as broken:  # noqa: BLE001 - a body's error may be as broken as the body
+        text = f"(its text could not be had: {type(broken).__name__})"
+    text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
+    return kind, text[:_MESSAGE_MAX] or kind

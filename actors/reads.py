@@ -1,0 +1,325 @@
+"""Owns what is read of a thread outside its mailbox: messages, executions, values, receipts. Writes nothing.
+
+Every function blocks its caller for one page of reads. What is shown is durable; executions are shown as of the
+published head, so that whoever sees a FINISH finds the slot free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+from ..protocol.errors import ExecutionNotFound, InputNotFound, InvalidInput, shorten
+from ..protocol.events import RequestOpened, ThreadCreated
+from ..protocol.ids import check_id, check_name
+from ..protocol.limits import HISTORY_TAIL, PAGE_DEFAULT, PAGE_MAX
+from ..protocol.receipts import ControlReceipt, Receipt
+from ..storage.pages import MessageReader, read_execution, read_executions, read_value
+from ..storage.reading import read_event, read_open, read_prior, read_receipt, read_thread
+
+if TYPE_CHECKING:
+    from ..protocol.executions import ExecutionRecord
+    from ..protocol.facts import Facts
+    from ..protocol.messages import Message
+    from ..storage.store import View
+    from .directory import Entry
+    from .services import Services
+
+__all__ = ["ExecutionPage", "MessageHistory", "MessagePage", "Order"]
+
+Order = Literal["asc", "desc"]
+
+
+class MessagePage(NamedTuple):
+    """A page of messages; `total` counts all that the filter lets through, waiting ones included."""
+
+    messages: list[Message]
+    total: int
+    has_more: bool
+
+
+class ExecutionPage(NamedTuple):
+    """A page of execution records, oldest first unless asked otherwise."""
+
+    executions: list[ExecutionRecord]
+    total: int
+    has_more: bool
+
+
+def check_number(name: str, value: object, low: int, high: int) -> int:
+    """Return a whole number within bounds. Raises: InvalidInput: `invalid_page`."""
+    if type(value) is not int or not low <= value <= high:
+        raise InvalidInput(
+            f"{name} must be a whole number from {low} to {high}, not {shorten(value)}",
+            code="invalid_page",
+            value=shorten(value),
+        )
+    return value
+
+
+def check_order(order: object) -> Order | None:
+    """Return an order. Raises: InvalidInput: `invalid_page`."""
+    if order is None or order == "asc" or order == "desc":
+        return order  # type: ignore[return-value]
+    raise InvalidInput(f"order is 'asc' or 'desc', not {shorten(order)}", code="invalid_page", value=shorten(order))
+
+
+def _facts(view: View, entry: Entry) -> Facts:
+    found = read_thread(view, entry.number)
+    if found is None:
+        from .directory import not_found
+
+        raise not_found(entry.thread_id)
+    return found[1]
+
+
+def read_messages(
+    services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = None,
+    include_silent: bool = False, max_depth: object = 0,
+) -> MessagePage:  # fmt: skip
+    """Return a page of messages as in contract D.3; what waits is listed after all history."""
+    limit = check_number("limit", limit, 0, PAGE_MAX)
+    offset = check_number("offset", offset, 0, 2**53)
+    depth = check_number("max_depth", max_depth, 0, 64)
+    order = check_order(order)
+    newest_first = order != "asc"
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        reader = MessageReader(view, entry.number, facts.generation)
+        classes = [kind for kind in sorted(facts.counts) if kind // 2 <= depth and (include_silent or not kind % 2)]
+        joined = sum(facts.counts[kind] for kind in classes)
+        waiting = facts.queued_plain + (facts.queued_silent if include_silent else 0)
+        total = joined + waiting
+        # Ascending ranks of the page within [history, waiting].
+        low, high = (
+            (max(0, total - offset - limit), max(0, total - offset)) if newest_first else (offset, offset + limit)
+        )
+        page = _slice(reader, classes, facts, joined, low, min(high, total), include_silent=include_silent)
+    if order == "desc":
+        page.reverse()
+    return MessagePage(page, total, offset + len(page) < total)
+
+
+def _slice(
+    reader: MessageReader, classes: list[int], facts: Facts, joined: int, low: int, high: int, *, include_silent: bool
+) -> list[Message]:
+    """Return the messages at ranks `low` to `high`, reading from whichever end is nearer."""
+    page: list[Message] = []
+    upto = min(high, joined)
+    if low < upto and classes:
+        if low <= joined - upto:
+            page = reader.page(classes, offset=low, limit=upto - low, newest_first=False)
+        else:
+            page = reader.page(classes, offset=joined - upto, limit=upto - low, newest_first=True)
+            page.reverse()
+    if high > joined:
+        start = max(0, low - joined)
+        page += reader.queued(
+            include_silent=include_silent,
+            offset=start,
+            limit=high - joined - start,
+            failed_through=facts.failed_through,
+        )
+    return page
+
+
+def read_beside(
+    services: Services, entry: Entry, message_id: object, *, before: bool, limit: object = PAGE_DEFAULT,
+    include_silent: bool = False, max_depth: object = 0,
+) -> MessagePage:  # fmt: skip
+    """Return the joined messages next to one, oldest first, at a cost that no distance changes."""
+    given = check_id("message_id", message_id)
+    limit = check_number("limit", limit, 0, PAGE_MAX)
+    depth = check_number("max_depth", max_depth, 0, 64)
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        classes = [kind for kind in sorted(facts.counts) if kind // 2 <= depth and (include_silent or not kind % 2)]
+        reader = MessageReader(view, entry.number, facts.generation)
+        page = reader.beside(given, classes, limit=limit + 1, before=before)
+    total = sum(facts.counts[kind] for kind in classes)
+    more = len(page) > limit
+    if more:
+        page = page[1:] if before else page[:-1]
+    return MessagePage(page, total, more)
+
+
+def read_message(services: Services, entry: Entry, message_id: object) -> Message | None:
+    """Return a message by id, at any depth, waiting ones included; None where there is none."""
+    given = check_id("message_id", message_id)
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        return MessageReader(view, entry.number, facts.generation).find(given, facts.failed_through)
+
+
+def read_thread_value(services: Services, entry: Entry, key: object) -> Any:
+    """Return a value, or None."""
+    name = check_name("key", key)
+    with services.store.view() as view:
+        return read_value(view, entry.number, name)
+
+
+def read_created(services: Services, entry: Entry) -> ThreadCreated:
+    """Return what a thread was created with."""
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        _, event = read_event(view, entry.number, facts.generation, 1)
+    assert isinstance(event, ThreadCreated), event
+    return event
+
+
+def execution_record(services: Services, entry: Entry, execution_id: object) -> ExecutionRecord:
+    """Return an execution's record as of the published head.
+
+    Raises:
+        ExecutionNotFound: the thread has no such execution.
+    """
+    given = check_id("execution_id", execution_id)
+    snapshot = services.directory.snapshot(entry)
+    live = snapshot.active.execution_id if snapshot.active else None
+    with services.store.view() as view:
+        record = read_execution(
+            view, entry.number, snapshot.cursor.generation, given, live_id=live, through=snapshot.cursor.sequence
+        )
+    if record is None:
+        raise ExecutionNotFound(
+            f"thread {entry.thread_id!r} has no execution {given!r}", thread_id=entry.thread_id, execution_id=given
+        )
+    return record
+
+
+def execution_page(
+    services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = "desc"
+) -> ExecutionPage:
+    """Return a page of execution records, newest first by default."""
+    limit = check_number("limit", limit, 0, PAGE_MAX)
+    offset = check_number("offset", offset, 0, 2**53)
+    newest_first = check_order(order) != "asc"
+    snapshot = services.directory.snapshot(entry)
+    live = snapshot.active.execution_id if snapshot.active else None
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        records = read_executions(
+            view, entry.number, facts.generation, offset=offset, limit=limit, newest_first=newest_first, live_id=live,
+            through=snapshot.cursor.sequence,
+        )  # fmt: skip
+    return ExecutionPage(records, facts.executions, offset + len(records) < facts.executions)
+
+
+def read_recorded(services: Services, entry: Entry, given_id: object) -> Receipt | ControlReceipt:
+    """Return the first receipt under an input or control id.
+
+    Raises:
+        InputNotFound: nothing was accepted or queued under it.
+    """
+    given = check_id("id", given_id)
+    with services.store.view() as view:
+        prior = read_prior(view, entry.number, _facts(view, entry).generation, given)
+    if prior is None or prior.receipt is None:
+        raise InputNotFound(
+            f"thread {entry.thread_id!r} accepted nothing under {given!r}", thread_id=entry.thread_id, id=given
+        )
+    receipt: Receipt | ControlReceipt = prior.receipt
+    return receipt
+
+
+def read_pending(services: Services, entry: Entry) -> list[dict[str, Any]]:
+    """Return the requests of the live execution that wait for an answer, oldest first."""
+    with services.store.view() as view:
+        facts = _facts(view, entry)
+        found = []
+        for _, sequence in read_open(view, entry.number, b"r"):
+            at, event = read_event(view, entry.number, facts.generation, sequence)
+            assert isinstance(event, RequestOpened), event
+            request = {"request_id": event.request_id, "kind": event.kind, "payload": event.payload}
+            found.append({**request, "execution_id": event.execution_id, "created_at": at})
+    return sorted(found, key=lambda request: request["created_at"])
+
+
+def followed_input(view: View, number: int, generation: int, given: str) -> tuple[int, str | None] | None:
+    """Return what became of an input: its receipt state and, once it joined, the execution it joined; None if unknown."""
+    row = read_receipt(view, number, given)
+    if row is None:
+        return None
+    if row.about == 0:
+        return row.state, None
+    _, event = read_event(view, number, generation, row.about)
+    return row.state, getattr(event, "execution_id", None)
+
+
+class MessageHistory(Sequence["Message"]):
+    """The live history of a thread, read when looked at: the newest messages at once, older pages on the spot.
+
+    Silent messages and every depth are part of it. Its length is that of the moment it is asked.
+    """
+
+    __slots__ = ("_entry", "_services", "_tail", "_tail_total")
+
+    def __init__(self, services: Services, entry: Entry) -> None:
+        self._services = services
+        self._entry = entry
+        self._tail: list[Message] = []
+        self._tail_total = -1
+
+    def _load(self) -> int:
+        with self._services.store.view() as view:
+            facts = _facts(view, self._entry)
+            total = sum(facts.counts.values())
+            if total != self._tail_total:
+                reader = MessageReader(view, self._entry.number, facts.generation)
+                self._tail = reader.page(sorted(facts.counts), offset=0, limit=HISTORY_TAIL, newest_first=True)
+                self._tail.reverse()
+                self._tail_total = total
+        return total
+
+    def _read(self, low: int, high: int) -> list[Message]:
+        total = self._load()
+        low, high = max(0, low), min(high, total)
+        if low >= total - len(self._tail):
+            start = total - len(self._tail)
+            return self._tail[low - start : high - start]
+        with self._services.store.view() as view:
+            facts = _facts(view, self._entry)
+            reader = MessageReader(view, self._entry.number, facts.generation)
+            return reader.page(sorted(facts.counts), offset=low, limit=max(0, high - low), newest_first=False)
+
+    def __len__(self) -> int:
+        with self._services.store.view() as view:
+            return sum(_facts(view, self._entry).counts.values())
+
+    @overload
+    def __getitem__(self, index: int) -> Message: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Message]: ...
+    def __getitem__(self, index: int | slice) -> Message | list[Message]:
+        """Return a message, or a list of them, at a cost that depends on how many are asked for."""
+        total = self._load()
+        if isinstance(index, slice):
+            start, stop, step = index.indices(total)
+            if step == 1:
+                return self._read(start, stop)
+            low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
+            found = self._read(low, high)
+            return found[::step] if step > 0 else found[::-1][::-step]
+        place = index + total if index < 0 else index
+        if not 0 <= place < total:
+            raise IndexError(f"message {index} of {total}")
+        return self._read(place, place + 1)[0]
+
+    def __iter__(self) -> Iterator[Message]:
+        total, low = self._load(), 0
+        while low < total:
+            page = self._read(low, min(low + PAGE_DEFAULT, total))
+            yield from page
+            low += len(page)
+            if not page:
+                return
+
+    def __reversed__(self) -> Iterator[Message]:
+        high = self._load()
+        while high > 0:
+            page = self._read(max(0, high - PAGE_DEFAULT), high)
+            yield from reversed(page)
+            high -= len(page)
+
+    def __repr__(self) -> str:
+        return f"<history of {self._entry.thread_id}: {len(self)} messages>"

@@ -1,0 +1,385 @@
+"""Owns `Runtime`: opens a store, hosts threads on it, and closes in order. Knows agents only as bodies."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, shorten
+from ..protocol.ids import check_id
+from ..protocol.limits import LOOP_SILENT_S, RELEASE_TIMEOUT_S, WORKERS_MAX
+from ..protocol.triggers import Delete, Terminate
+from .clock import SystemClock
+from .closing import drain
+from .creating import create_thread
+from .directory import Directory
+from .dispatcher import Dispatcher
+from .execution import answer
+from .handle import Thread
+from .hub import Hub
+from .listing import ThreadPage, list_threads
+from .loops import LoopHost
+from .mailbox import Mail
+from .recovery import OpenReport, recover
+from .reply import Reply
+from .services import Body, Options, Services
+from .supervisor import Supervisor
+from .wait_graph import WaitGraph
+from .waiting import Await, fail_waiters
+from .workers import WorkerPool, release_lane
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from ..storage.store import Store
+    from .clock import Clock
+    from .change_feed import ChangeSubscription
+
+__all__ = ["Runtime"]
+
+logger = logging.getLogger("treadle")
+
+
+class Runtime:
+    """Hosts threads on one store: `with Runtime(LmdbStore("data"), agents=[...]) as runtime:`, or `async with`.
+
+    Args:
+        store: where threads live; opened and closed by the runtime.
+        agents: whatever has `name`, `runs_on` and `run(execution)`; `treadle.agents.agent` makes them of callables.
+        loop: where coroutine agents run: `own`, a loop of the runtime's, or `caller`, the one that `async with` runs on.
+            None is `own` under `with` and `caller` under `async with`.
+        interrupt_grace: seconds from an accepted interrupt to abandoning a body that does not stop.
+        drain_timeout: seconds that `close` lets executions end by themselves.
+        idle_after: seconds after which an idle thread's actor is let go.
+        resident_max: idle actors kept at most.
+        release_timeout: seconds for closing what an execution owns.
+        workers: plain-function agents at once.
+        clock: for tests.
+        on_report: called with a name and details when the runtime has something to report: a crash, a quarantine.
+
+    Attributes:
+        opened: what the open found and did.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        agents: Iterable[Body],
+        loop: Literal["own", "caller"] | None = None,
+        interrupt_grace: float | None = None,
+        drain_timeout: float | None = None,
+        idle_after: float | None = None,
+        resident_max: int | None = None,
+        release_timeout: float = RELEASE_TIMEOUT_S,
+        workers: int = WORKERS_MAX,
+        clock: Clock | None = None,
+        dispatcher: Dispatcher | None = None,
+        always_evict: bool = False,
+        on_report: Callable[[str, Mapping[str, object]], None] | None = None,
+    ) -> None:
+        given = {
+            "interrupt_grace": interrupt_grace,
+            "drain_timeout": drain_timeout,
+            "idle_after": idle_after,
+            "resident_max": resident_max,
+        }
+        chosen: dict[str, Any] = {
+            name: _check_option(name, value) for name, value in given.items() if value is not None
+        }
+        self._options = Options(release_timeout=release_timeout, always_evict=always_evict, **chosen)
+        if loop not in (None, "own", "caller"):
+            raise InvalidInput(
+                f"loop is 'own' or 'caller', not {shorten(loop)}", code="invalid_option", value=shorten(loop)
+            )
+        self._loop_kind = loop
+        self._agents = _by_name(agents)
+        self._workers = workers
+        self._store = store
+        self._clock = clock or SystemClock()
+        self._dispatcher = dispatcher
+        self._on_report = on_report
+        self._services: Services | None = None
+        self._closed = False
+        self._lock = threading.Lock()
+        self.opened: OpenReport | None = None
+
+    # Opening and closing
+
+    def open(self) -> Self:
+        """Open the store, settle what a dead process left, start what waits. Blocks until the former is durable.
+
+        Raises:
+            StoreInUse, NotAStore, SchemaTooNew: nothing was changed.
+        """
+        if self._loop_kind == "caller":
+            raise InvalidInput(
+                "loop='caller' needs async with: there is no loop here", code="invalid_option", value="caller"
+            )
+        self._open(None)
+        return self
+
+    def __enter__(self) -> Self:
+        return self.open()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        loop = None if self._loop_kind == "own" else asyncio.get_running_loop()
+        await _off_loop(lambda: self._open(loop))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def _open(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        with self._lock:
+            if self._services is not None:
+                raise CallerError("a runtime is opened once; make a new one")
+            services = Services()
+            services.boot = self._store.open()
+            self._fill(services, loop)
+            self._services = services
+        try:
+            services.dispatcher.start()
+            services.loop.start()
+            services.directory.load()
+            services.hub.load()
+            self.opened = recover(services)
+        except BaseException:
+            self._tear_down(services)
+            raise
+        services.supervisor.start_sweep()
+
+    def _fill(self, services: Services, loop: asyncio.AbstractEventLoop | None) -> None:
+        services.store = self._store
+        services.options = self._options
+        services.agents = self._agents
+        services.closing = False
+        services.running = {}
+        services.idle_callbacks = []
+        services.clock = self._clock
+        services.timers = self._clock.timers()
+        services.report = self._report
+        services.supervisor = Supervisor(services)
+        services.dispatcher = self._dispatcher or Dispatcher()
+        services.dispatcher.on_crash = services.supervisor.crashed
+        services.directory = Directory(services)
+        services.waits = WaitGraph()
+        services.loop = LoopHost(
+            loop,
+            on_closed=lambda tasks: services.supervisor.loop_closed([task.key for task in tasks]),
+            monotonic=self._clock.monotonic,
+        )
+        services.pool = WorkerPool(self._workers)
+        services.release_lane = release_lane()
+        services.hub = Hub(services.store, services.boot.id, services.directory)
+
+    def close(self, drain_timeout: float | None = None) -> None:
+        """Refuse new work, let executions end, interrupt the rest, abandon what does not stop. Blocks; idempotent.
+
+        Args:
+            drain_timeout: seconds; by default the runtime's.
+
+        Raises:
+            CloseIncomplete: the store refused some last commits; the next open settles them.
+        """
+        with self._lock:
+            services = self._services
+            if services is None or self._closed:
+                return
+            self._closed = True
+        services.closing = True
+        try:
+            drain(services, self._options.drain_timeout if drain_timeout is None else drain_timeout)
+        finally:
+            self._tear_down(services)
+
+    async def aclose(self, drain_timeout: float | None = None) -> None:
+        """Close without blocking the event loop."""
+        await _off_loop(lambda: self.close(drain_timeout))
+
+    def _tear_down(self, services: Services) -> None:
+        services.closing = True
+        services.supervisor.stop_sweep()
+        services.hub.close()
+        # The store answers all that it holds; the dispatcher delivers it; then nobody is left to speak to.
+        self._store.close()
+        services.dispatcher.stop()
+        for entry in services.directory.known_entries():
+            fail_waiters(entry, RuntimeClosed("the runtime is closed", thread_id=entry.thread_id))
+            entry.mailbox.refuse(lambda: RuntimeClosed("the runtime is closed"))
+        services.timers.stop()
+        services.loop.close()
+        services.pool.close()
+        services.release_lane.close()
+
+    # Threads
+
+    def create_thread(
+        self, agent: Body | str, *, thread_id: str | None = None, user_id: str | None = None,
+        arguments: dict[str, Any] | None = None, tags: Iterable[str] = (), env: dict[str, str] | None = None,
+    ) -> Reply[Thread]:  # fmt: skip
+        """Create a thread, at rest; durable when the reply is there.
+
+        Args:
+            agent: a registered agent, or its name.
+            thread_id: 1 to 128 printable ASCII characters; by default a new one.
+            user_id: whom it belongs to.
+            arguments: JSON data that the agent finds in `state.arguments`.
+            tags: names to find it by.
+            env: variables of the thread.
+
+        Raises:
+            AgentNotFound, ThreadExists, InvalidInput, LimitExceeded: nothing was stored.
+        """
+        return create_thread(
+            self._parts(), agent, thread_id=thread_id, user_id=user_id, arguments=arguments, tags=tags, env=env
+        )
+
+    def thread(self, thread_id: str) -> Thread:
+        """Return a handle at once; an unknown id fails at the first reply."""
+        return Thread(self._parts(), thread_id)
+
+    def threads(
+        self, *, user_id: str | None = None, agent: Body | str | None = None, state: str | None = None,
+        order: Literal["created", "activity"] = "created", limit: int = 100, after: str | None = None,
+    ) -> Reply[ThreadPage]:  # fmt: skip
+        """Return a page of threads; blocks for one page of reads."""
+        services = self._parts()
+        return answer(
+            lambda: list_threads(
+                services, user_id=user_id, agent=agent, state=state, order=order, limit=limit, after=after
+            )
+        )
+
+    def delete_thread(self, thread_id: str) -> Reply[None]:
+        """Terminate a thread, wait for its execution to end, and leave a tombstone; its contents go in the background.
+
+        From the reply on the id answers `ThreadNotFound`, and cannot be created again. Raises: ThreadNotFound.
+        """
+        services = self._parts()
+        reply: Reply[None] = Reply()
+        try:
+            if services.closing:
+                raise RuntimeClosed("the runtime is closing or closed")
+            entry = services.directory.entry(check_id("thread_id", thread_id))
+        except TreadleError as error:
+            reply.fail(error)
+            return reply
+
+        def tried(done: Reply[Any]) -> None:
+            error = done.error()
+            if error is not None:
+                reply.fail(error)
+            elif done.result():
+                reply.set(None)
+            else:
+                again(None)
+
+        def again(_done: Reply[Any] | None) -> None:
+            if _done is not None and (error := _done.error()) is not None:
+                reply.fail(error)
+                return
+            shown = entry.snapshot
+            if shown is not None and shown.active is not None:
+                ended: Reply[Any] = Reply()
+                ended.add_done_callback(again)
+                entry.mailbox.put(Mail(Await("execution", shown.active.execution_id), ended), internal=True)
+                return
+            deleted: Reply[Any] = Reply()
+            deleted.add_done_callback(tried)
+            entry.mailbox.put(Mail(Delete(), deleted), internal=True)
+
+        terminated: Reply[Any] = Reply()
+        terminated.add_done_callback(again)
+        entry.mailbox.put(Mail(Terminate("system"), terminated))
+        return reply
+
+    def events(self, after: int | str | None = None) -> ChangeSubscription:
+        """Follow the status of all threads: each changed thread's latest status once; resumable by change number."""
+        return self._parts().hub.change_events(after)
+
+    # Health
+
+    def ready(self) -> tuple[bool, list[str]]:
+        """Say whether the runtime can take and finish work, and why not."""
+        services = self._services
+        if services is None or services.closing:
+            return False, ["runtime_closed"]
+        reasons = []
+        failure = services.store.failure()
+        if failure is not None:
+            reasons.append(failure.code)
+        if services.loop.silent_for() > LOOP_SILENT_S:
+            reasons.append("loop_silent")
+        blocked = [
+            entry.thread_id
+            for entry in services.directory.entries()
+            if entry.snapshot is not None and entry.snapshot.blocked is not None
+        ]
+        if blocked:
+            reasons.append(f"blocked: {', '.join(sorted(blocked)[:10])}")
+        return not reasons, reasons
+
+    def _parts(self) -> Services:
+        if self._services is None:
+            raise RuntimeClosed("the runtime is not open; use it in a with statement")
+        return self._services
+
+    def _report(self, name: str, details: Mapping[str, object]) -> None:
+        logger.warning("%s: %s", name, dict(details))
+        if self._on_report is not None:
+            try:
+                self._on_report(name, details)
+            except Exception:
+                logger.exception("on_report failed")
+
+
+async def _off_loop(call: Callable[[], None]) -> None:
+    # A worker of our own, not `to_thread`: that one is joined at exit, and this one may wait for a hostile body.
+    done: Reply[None] = Reply()
+
+    def work() -> None:
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
+            done.fail(error)
+        else:
+            done.set(None)
+
+    threading.Thread(target=work, name="treadle-open-close", daemon=True).start()
+    await done
+
+
+def _by_name(agents: Iterable[Body]) -> dict[str, Body]:
+    bodies: dict[str, Body] = {}
+    for body in agents:
+        name = getattr(body, "name", None)
+        if not callable(getattr(body, "run", None)) or getattr(body, "runs_on", None) not in ("loop", "worker"):
+            raise InvalidInput(
+                f"{shorten(body)} is no agent: it needs name, runs_on ('loop' or 'worker') and run(execution); use @agent",
+                code="invalid_agent",
+                value=shorten(body),
+            )
+        check_id("agent name", name)
+        if name in bodies:
+            raise InvalidInput(f"two agents are named {name!r}", code="invalid_agent", value=name)
+        bodies[body.name] = body
+    return bodies
+
+
+def _check_option(name: str, value: object) -> float | int:
+    if type(value) in (int, float) and value >= 0:  # type: ignore[operator]
+        return value  # type: ignore[return-value]
+    raise InvalidInput(
+        f"{name} is a number of at least 0, not {shorten(value)}", code="invalid_option", value=shorten(value)
+    )

@@ -1,0 +1,269 @@
+"""Owns the lives of actors: activation, crashes, restarts within an intensity, sweeps. Decides nothing about a thread.
+
+An incarnation ends in one way: it is fenced off at the store by a barrier, what it owned is released, and the next one
+reads what is there and settles it. Boot and crash take the same path; only what is left behind differs.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from ..protocol.errors import ThreadActorCrashed, ThreadQuarantined, TreadleError
+from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
+from ..protocol.triggers import Lost
+from ..storage.reading import read_thread
+from .directory import Entry, not_found
+from .intensity import Intensity
+from .mailbox import Mail, Mailbox
+from .release import release
+from .removal import Removal
+from .snapshot import at_rest
+from .thread import Answered, Nothing, Reload, ThreadActor
+from .waiting import fail_waiters
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.facts import Facts
+    from .execution import Execution
+    from .services import Services
+
+__all__ = ["Supervisor"]
+
+logger = logging.getLogger("treadle")
+
+SWEEP_S = 1.0
+
+
+class _Fallen:
+    """A crashed incarnation until the next one may begin."""
+
+    __slots__ = ("cause", "dispatched", "left", "leftovers", "mails")
+
+    def __init__(self, mails: list[Mail], cause: str, *, dispatched: bool) -> None:
+        self.mails = mails
+        self.cause = cause
+        self.dispatched = dispatched
+        self.leftovers: tuple[str, ...] = ()
+        self.left = 2  # the barrier and the release
+
+
+class Supervisor:
+    """Brings actors up and deals with their ends; its methods say which worker may call them."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._fallen: dict[str, _Fallen] = {}
+        self._crashes: dict[str, Intensity] = {}
+        self._own = Intensity(SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S)
+        self._removals: dict[int, Removal] = {}
+        self._sweeping = False
+
+    # Lives
+
+    def activate(self, entry: Entry) -> Callable[[Mail], object] | None:
+        """Bring a thread's next incarnation up; on the dispatcher worker. None while the last one is being cleared away."""
+        fallen = self._fallen.get(entry.thread_id)
+        if fallen is not None and fallen.left:
+            return None
+        if entry.quarantine is not None:
+            return _refusing(lambda: _again(entry.quarantine))
+        with self._services.store.view() as view:
+            found = None if entry.gone else read_thread(view, entry.number)
+        if found is None:
+            return _refusing(lambda: not_found(entry.thread_id))
+        self._fallen.pop(entry.thread_id, None)
+        facts = found[1]
+        actor = ThreadActor.launch(entry.mailbox, self._services, entry, facts, self._services.directory.next_life())
+        self._services.directory.resident(entry, actor)
+        entry.snapshot = at_rest(entry.number, facts)
+        self._begin(actor, facts, fallen)
+        return actor.receive
+
+    def _begin(self, actor: ThreadActor, facts: Facts, fallen: _Fallen | None) -> None:
+        """Settle what the last life left behind, then let it go on with the mail that waited there."""
+        if fallen is not None:
+            actor.inherit(fallen.mails)
+        if facts.execution_id is not None:
+            body = self._services.agents.get(facts.agent_id)
+            actor.state.active = facts.execution_id
+            actor.state.resumes = getattr(body, "on_lost", "settle") == "resume"
+            lost = Lost(
+                facts.execution_id,
+                boot_id=self._services.boot.id,
+                cause=fallen.cause if fallen is not None else "process_ended",
+                dispatched=fallen.dispatched if fallen is not None else True,
+                leftovers=fallen.leftovers if fallen is not None else (),
+            )
+            actor.take_urgent(lost)
+        elif facts.waiting_messages + facts.waiting_submits and not self._services.closing:
+            actor.wake()
+        actor.go_on()
+
+    def crashed(self, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
+        """Deal with what a receiver or an activation raised; the dispatcher's `on_crash`."""
+        entry = self._services.directory.known(mailbox.key)
+        actor = entry.actor if entry is not None else None
+        if not isinstance(error, Reload):
+            logger.error("The actor of thread %s crashed on %r", mailbox.key, mail, exc_info=error)
+        if entry is None or actor is None:
+            self._activation_failed(entry, mailbox, mail, error)
+            return
+        in_flight = [taken for taken in actor.surrender() if taken is not mail]
+        live = actor.acting.live
+        fallen = _Fallen(actor.postponed(), "actor_crashed", dispatched=live is not None)
+        actor.acting.drop_timers()
+        self._fallen[entry.thread_id] = fallen
+        self._services.directory.dropped(entry)
+        mailbox.receiver = None
+        self._fail(entry, [mail, *in_flight], error)
+        self._count(entry, error)
+        self._release(entry, live, fallen)
+        self._services.store.barrier(
+            entry.number, self._services.boot.number, self._services.directory.next_life(),
+            lambda _answer: self._cleared(entry, fallen),
+        )  # fmt: skip
+
+    def _activation_failed(self, entry: Entry | None, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
+        mailbox.receiver = None
+        if entry is not None and not isinstance(error, TreadleError):
+            self._count(entry, error)
+        if mail.reply is not None:
+            mail.reply.fail(error if isinstance(error, TreadleError) else _crash(mailbox.key, error))
+        mailbox.wake()
+
+    def _fail(self, entry: Entry, mails: list[Mail], error: BaseException) -> None:
+        cause = error.__cause__ if isinstance(error, Reload) else None
+        for mail in mails:
+            if mail.reply is None or isinstance(mail.body, Answered):
+                continue
+            if isinstance(cause, TreadleError):
+                mail.reply.fail(type(cause)(cause.message, **cause.details))
+            else:
+                mail.reply.fail(_crash(entry.thread_id, error))
+
+    def _count(self, entry: Entry, error: BaseException) -> None:
+        """Count a crash; beyond the intensity the thread rests until the store is opened again."""
+        self._services.report("actor_crashed", {"thread_id": entry.thread_id, "error": error})
+        if isinstance(error, Reload):
+            return
+        crashes = self._crashes.setdefault(entry.thread_id, Intensity(CRASHES_MAX, CRASH_WINDOW_S))
+        if not crashes.exceeded(self._services.clock.monotonic()):
+            return
+        entry.quarantine = ThreadQuarantined(
+            f"the actor of thread {entry.thread_id!r} crashed {CRASHES_MAX + 1} times within {CRASH_WINDOW_S:g} s; "
+            "it rests until the store is opened again",
+            thread_id=entry.thread_id,
+        )
+        self._services.directory.pin(entry)
+        shown = entry.snapshot
+        if shown is not None:
+            status = shown.status._replace(state="failed", reason="execution_lost", since=self._services.clock.now_us())
+            entry.snapshot = shown._replace(status=status, active=None)
+            self._services.hub.published(entry, shown, entry.snapshot, [], 0)
+            self._services.hub.flush(entry)
+        fail_waiters(entry, _again(entry.quarantine))
+        self._services.report("thread_quarantined", {"thread_id": entry.thread_id})
+
+    def _release(self, entry: Entry, live: Execution | None, fallen: _Fallen) -> None:
+        """Abort the body and close what it owns, as before FINISH; what is left is named in the evidence."""
+        if live is None:
+            fallen.left -= 1
+            return
+        self._services.running.pop(live.id, None)
+        live.abort(None, "system")
+        owned = live.fence()
+        if live.handle is not None:
+            getattr(live.handle, "abandon", live.handle.cancel)()
+        if not owned:
+            fallen.left -= 1
+            return
+
+        def released(left: tuple[str, ...]) -> None:
+            fallen.leftovers = left
+            self._cleared(entry, fallen)
+
+        release(self._services, live.id, owned, released)
+
+    def _cleared(self, entry: Entry, fallen: _Fallen) -> None:
+        """One of the two things that the next life waits for is done; any worker."""
+
+        def note() -> None:
+            fallen.left -= 1
+            if not fallen.left:
+                # A mail, not a wake: what the last life left has to be settled even if nobody writes to it.
+                entry.mailbox.put(Mail(Nothing()), internal=True)
+                entry.mailbox.wake()
+
+        self._services.dispatcher.call(note)
+
+    # Bodies whose loop or worker is gone
+
+    def loop_closed(self, keys: list[str]) -> None:
+        """Settle the executions that were lost with their loop; any worker."""
+        for key in keys:
+            live = self._services.running.get(key)
+            if live is not None:
+                lost = Lost(key, boot_id=self._services.boot.id, cause="loop_closed", dispatched=True)
+                live.entry.mailbox.put(Mail(lost), internal=True)
+
+    # Deleting
+
+    def remove_contents(self, number: int) -> None:
+        """Remove a deleted thread's contents in the background, a thousand rows a batch; any worker."""
+        removal = Removal(self._services, number, lambda: self._removals.pop(number, None))
+        self._removals[number] = removal
+        removal.go_on()
+
+    @property
+    def removing(self) -> int:
+        """How many deleted threads are being removed."""
+        return len(self._removals)
+
+    # Sweeping
+
+    def start_sweep(self) -> None:
+        """Look, once a second, for lost turns, actors idle too long, and a silent loop."""
+        self._sweeping = True
+        self._services.timers.after(SWEEP_S, self._sweep)
+
+    def stop_sweep(self) -> None:
+        """Sweep no more."""
+        self._sweeping = False
+
+    def _sweep(self) -> None:
+        if not self._sweeping:
+            return
+        try:
+            self._services.dispatcher.sweep(self._services.directory.mailboxes())
+            self._services.directory.passivate_idle()
+            self._services.loop.ping()
+        except Exception as error:
+            logger.exception("The supervisor's sweep failed")
+            if self._own.exceeded(self._services.clock.monotonic()):
+                self._services.report("supervisor_failed", {"error": error})
+                self._services.closing = True
+        self._services.timers.after(SWEEP_S, self._sweep)
+
+
+def _crash(thread_id: str, error: BaseException) -> ThreadActorCrashed:
+    crash = ThreadActorCrashed(
+        f"the actor of thread {thread_id!r} crashed on this call; it may have been written: repeat it with the same id",
+        thread_id=thread_id,
+    )
+    crash.__cause__ = error
+    return crash
+
+
+def _again(error: TreadleError | None) -> TreadleError:
+    assert error is not None
+    return type(error)(error.message, **error.details)
+
+
+def _refusing(error: Callable[[], TreadleError]) -> Callable[[Mail], object]:
+    def refuse(mail: Mail) -> None:
+        if mail.reply is not None:
+            mail.reply.fail(error())
+
+    return refuse

@@ -1,0 +1,362 @@
+"""Owns one thread's mailbox order: decide, commit, act. Never waits, never runs user code, judges nothing by itself.
+
+Mail is decided by the rules of `protocol`, one batch goes to the store, and when the store answers what was decided is
+done and said. Meanwhile all mail waits in order. The durable facts change only by folding; after a refused batch they
+are read again from the last record that the store confirmed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ..protocol.decision import Batch as About
+from ..protocol.decision import Decision, Phase, State, Verdict
+from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
+from ..protocol.events import InputWithdrawn, MessagesJoined
+from ..protocol.lifecycle import advance, committed, decide, not_written
+from ..protocol.triggers import Kind, SetValue, Trigger, Wake
+from ..storage.batch import Answer
+from ..storage.codec import decode_facts, encode_facts
+from ..storage.keys import numbered, value_key
+from ..storage.points import reach
+from .acting import Acting
+from .actor import VirtualActor
+from .building import Building, Lookups
+from .mailbox import Mail, Mailbox
+from .preparing import prepare
+from .services import new_id
+from .waiting import Await
+
+if TYPE_CHECKING:
+    from ..protocol.facts import Facts
+    from .directory import Entry
+    from .services import Services
+
+__all__ = ["Answered", "Nothing", "Reload", "Settled", "ThreadActor"]
+
+logger = logging.getLogger("treadle")
+
+AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
+_STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
+
+
+class Answered:
+    """The store's answer to the batch in flight, on its way to the actor."""
+
+    __slots__ = ("answer", "building")
+
+    def __init__(self, building: Building, answer: Answer) -> None:
+        self.building = building
+        self.answer = answer
+
+
+class Settled:
+    """Mail that is answered once its actor has tried to settle what the last life left: with whether it could."""
+
+    __slots__ = ()
+
+
+class Nothing:
+    """Mail whose only use is that it brings an actor up."""
+
+    __slots__ = ()
+
+
+class Reload(Exception):  # noqa: N818 - not an error: the actor asks to be dropped and read anew
+    """What the store did cannot be told here; the next incarnation reads it."""
+
+
+class ThreadActor(VirtualActor):
+    """The one incarnation of a thread that may write."""
+
+    __slots__ = ("_acting", "_flight", "_record", "_urgent", "_waiting", "entry", "life", "services", "state")
+
+    def __init__(self, mailbox: Mailbox, services: Services, entry: Entry, facts: Facts, life: int) -> None:
+        super().__init__(mailbox)
+        self.services = services
+        self.entry = entry
+        self.life = life
+        self.state = State(facts)
+        self._record = encode_facts(facts)
+        self._flight: Building | None = None
+        self._waiting: deque[Mail] | None = None  # in order, until the batch in flight is answered
+        self._urgent: list[Mail] | None = None  # before any other mail: what the last act calls for
+        self._acting = Acting(self)
+        self._acting.adopt_agent()
+
+    @property
+    def mail_waiting(self) -> int:
+        """How much mail waits for the batch in flight."""
+        return len(self._waiting) if self._waiting else 0
+
+    @property
+    def in_flight(self) -> str | None:
+        """What the batch in flight is about, None without one."""
+        return self._flight.about.value if self._flight is not None else None
+
+    @property
+    def acting(self) -> Acting:
+        """The actions' side of this actor."""
+        return self._acting
+
+    def is_free(self) -> bool:
+        """Say whether nothing would be lost with this actor."""
+        return (
+            self.state.phase is Phase.IDLE
+            and self._flight is None
+            and not self._waiting
+            and not self._urgent
+            and not self._acting.pinned
+            and not self.entry.waiters
+        )
+
+    def on_receive(self, mail: Mail) -> None:
+        """Take one mail; what this raises is a crash of this incarnation, dealt with by the supervisor."""
+        body = mail.body
+        if body.__class__ is Answered:
+            self._answered(body)  # type: ignore[arg-type]
+        elif body.__class__ is Nothing:
+            pass  # it brought this incarnation up, and has no more to say
+        elif self._flight is not None:
+            self._postpone(mail)
+            return
+        else:
+            self._go_on(mail)
+        if self._flight is None and self.state.phase is Phase.IDLE:
+            self._acting.rest()
+
+    def take_urgent(self, trigger: Trigger) -> None:
+        """Have a trigger decided before any other mail."""
+        if self._urgent is None:
+            self._urgent = []
+        self._urgent.append(Mail(trigger))
+
+    def go_on(self) -> None:
+        """Decide what is urgent, with nothing in flight: the first act of a new incarnation."""
+        self._go_on(None)
+
+    def inherit(self, mails: list[Mail]) -> None:
+        """Take over the mail that the last incarnation had postponed: it stands before all that came later."""
+        if mails:
+            self._waiting = deque(mails)
+            for mail in mails:
+                self.mailbox.keep(mail)
+
+    def surrender(self) -> list[Mail]:
+        """Return all mail that this incarnation took and has not answered, oldest first: after a crash."""
+        return [mail for mail, _ in self._flight.decided] if self._flight is not None else []
+
+    def postponed(self) -> list[Mail]:
+        """Return and forget the mail that waits: after a crash it goes to the next incarnation."""
+        mails = list(self._waiting or ())
+        for mail in mails:
+            self.mailbox.release(mail)
+        self._waiting = None
+        return mails
+
+    def _postpone(self, mail: Mail) -> None:
+        """Keep mail until the batch in flight is answered; while FINISH is on its way, refusals are given at once."""
+        assert self._flight is not None
+        if self._flight.about is About.FINISH and isinstance(mail.body, Trigger):
+            decision = self._judge(mail, self._flight)
+            if decision is None or decision.verdict in (Verdict.REFUSE, Verdict.IGNORE):
+                if decision is not None:
+                    self._acting.reply(mail, decision)
+                return
+        if self._waiting is None:
+            self._waiting = deque()
+        self._waiting.append(mail)
+        self.mailbox.keep(mail)
+
+    def _go_on(self, mail: Mail | None) -> None:
+        """Decide mail into one batch, in order, and hand it over: what is urgent first, then this, then what waited."""
+        building: Building | None = None
+        while True:
+            if self._urgent:
+                following: Mail | None = self._urgent.pop(0)
+            elif mail is not None:
+                following, mail = mail, None
+            elif self._waiting:
+                following = self._waiting.popleft()
+                self.mailbox.release(following)
+            else:
+                break
+            building, closed = self._take(following, building)
+            if closed or (building is not None and building.full()):
+                break
+        if mail is not None:
+            # Something urgent closed the batch before this mail's turn; it stands before what waited.
+            self._waiting = self._waiting or deque()
+            self._waiting.appendleft(mail)
+            self.mailbox.keep(mail)
+        if building is not None:
+            self._hand_over(building)
+
+    def _take(self, mail: Mail, building: Building | None) -> tuple[Building | None, bool]:
+        """Decide one mail into the batch under way; return it, and whether it is closed."""
+        if not isinstance(mail.body, Trigger):
+            self._answer_question(mail)
+            return building, False
+        decision = self._judge(mail, building)
+        if decision is None:
+            return building, False
+        if decision.verdict is not Verdict.DECIDE:
+            if building is not None:
+                # It was judged on what is not durable yet, so it is said when that is.
+                building.decided.append((mail, decision))
+            else:
+                self._acting.reply(mail, decision)
+            return building, False
+        now = mail.body.now  # type: ignore[attr-defined]
+        if decision.events or decision.closes:
+            building = self._build(mail, decision, building, now)
+        advance(self.state, decision, now)
+        for do in decision.at_once:
+            self._acting.do(do, decision)
+        if not decision.events and not decision.closes:
+            if building is not None:
+                building.decided.append((mail, decision))
+            else:
+                self._acting.carry_out(mail, decision, None)
+            if decision.at_once:
+                self._acting.show_phase()
+        return building, decision.closes
+
+    def _answer_question(self, mail: Mail) -> None:
+        """Answer mail that changes nothing."""
+        if isinstance(mail.body, Await):
+            self._acting.wait_for(mail.body, mail.reply)
+        elif isinstance(mail.body, Settled):
+            # Whatever the last life left behind was tried once by now: it is settled, or the store refused.
+            assert mail.reply is not None
+            mail.reply.set(self.state.active is None)
+
+    def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
+        if building is None:
+            building = Building(self.entry.number, self.state.facts)
+        sequences = [
+            row[0]
+            for event in decision.events
+            if event.__class__ is MessagesJoined or event.__class__ is InputWithdrawn
+            for row in (event.rows if isinstance(event, MessagesJoined) else [event.row])  # type: ignore[union-attr]
+        ]
+        if sequences:
+            found = self._lookups(building).contents(sequences)
+            building.contents.update(found)
+            building.encoding.contents = {sequence: content for sequence, (_, content) in found.items()}
+        if decision.batch is About.FINISH and self.state.facts.processes:
+            building.encoding.groups = [group for group, _ in self._lookups(building).groups()]
+        building.take(mail, decision, now)
+        trigger = mail.body
+        if trigger.__class__ is SetValue:
+            key = value_key(building.encoding.prefix, trigger.key)  # type: ignore[attr-defined]
+            building.encoding.add_value(key, trigger.encoded)  # type: ignore[attr-defined]
+        return building
+
+    def _lookups(self, building: Building | None) -> Lookups:
+        return Lookups(self.services.store, self.entry.number, self.state.facts, building)
+
+    def _judge(self, mail: Mail, building: Building | None) -> Decision | None:
+        """Decide one mail; None where deciding failed, which is our bug and costs only this mail."""
+        trigger: Any = mail.body
+        state = self.state
+        facts = state.facts
+        if trigger.kind is Kind.RETRY_DUE:
+            self._acting.retry_taken()
+        now = self.services.clock.now_us()
+        trigger.now = now if now > facts.last_time else facts.last_time + 1
+        if state.phase is Phase.IDLE and trigger.kind in _STARTERS:
+            trigger.new_id = new_id(trigger.now)
+        try:
+            prepare(trigger, state, self._lookups(building))
+            return decide(state, trigger)
+        except TreadleError as error:
+            failure: TreadleError = error
+        except Exception as error:  # noqa: BLE001 - nothing was folded: the mail fails, the execution goes on
+            failure = InternalError(
+                f"deciding {trigger.kind} on thread {self.entry.thread_id!r} failed: {error!r}",
+                thread_id=self.entry.thread_id,
+            )
+            failure.__cause__ = error
+        self.services.report("decide_failed", {"thread_id": self.entry.thread_id, "error": failure})
+        if mail.reply is not None:
+            mail.reply.fail(failure)
+        return None
+
+    def _hand_over(self, building: Building) -> None:
+        if any(decision.closes and not decision.events for _, decision in building.decided):
+            self._acting.entomb(building)
+        self._flight = building
+        mailbox = self.mailbox
+
+        def confirm(answer: Answer) -> None:
+            mailbox.put(Mail(Answered(building, answer)), internal=True)
+
+        self.services.store.commit(building.seal(self.state.facts, self.services.boot.number, self.life, confirm))
+
+    def _answered(self, body: Answered) -> None:
+        building, answer = body.building, body.answer
+        if building is not self._flight:
+            raise InternalError(f"an answer for a batch that thread {self.entry.thread_id!r} did not hand over")
+        if answer.kind == "committed":
+            self._flight = None
+            self._committed(building, answer)
+        elif answer.kind == "not_written":
+            self._flight = None
+            assert answer.error is not None
+            self._not_written(building, answer.error)
+        else:
+            raise Reload from OutcomeUnknown(
+                f"whether thread {self.entry.thread_id!r} was written cannot be told; repeat with the same id",
+                thread_id=self.entry.thread_id,
+            )
+        self._go_on(None)
+
+    def _committed(self, building: Building, answer: Answer) -> None:
+        """Fold, show, publish, dispatch, reply, wake: in this order."""
+        reach(AFTER_CONFIRM)
+        self._record = building.record
+        trigger = committed(building.about)
+        decision = decide(self.state, trigger)
+        advance(self.state, decision, 0)
+        if building.about is About.FINISH:
+            self._acting.free()
+        try:
+            self._acting.publish(building, answer.change)
+            for mail, decided in building.decided:
+                if decided.actions:
+                    for do in decided.actions:
+                        self._acting.do(do, decided, building)
+            for mail, decided in building.decided:
+                self._acting.reply(mail, decided, building)
+            self._acting.resolve(building)
+        finally:
+            # A change number that is never published would hold up every store-wide watcher.
+            self.services.hub.flush(self.entry)
+        reach(AFTER_REPLY)
+        if decision.actions:
+            if building.about is About.FINISH:
+                reach(BETWEEN)
+            for do in decision.actions:
+                self._acting.do(do, decision)
+
+    def _not_written(self, building: Building, error: TreadleError) -> None:
+        """Nothing happened: take the facts back, and say so."""
+        self.state.facts = decode_facts(self._record, numbered(self.entry.number))
+        trigger = not_written(building.about, error.code, error.message, building.interruption)
+        trigger.now = max(self.services.clock.now_us(), self.state.facts.last_time + 1)
+        decision = decide(self.state, trigger)
+        advance(self.state, decision, trigger.now)
+        for do in decision.at_once:
+            self._acting.do(do, decision)
+        self._acting.show_phase()
+        for mail, decided in building.decided:
+            self._acting.refuse(mail, decided, error)
+        if error.code == "append_conflict":
+            raise Reload from error
+
+    def wake(self) -> None:
+        """Look for waiting rows before other mail."""
+        self.take_urgent(Wake())

@@ -1,0 +1,156 @@
+"""Owns who waits for an execution or an input to end, and tells them. Pins a thread's actor, starts nothing.
+
+Waiters live on the thread's entry, so they outlive a crash of its actor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..protocol.errors import InputNotFound, InputWithdrawn, ThreadTerminated, TreadleError
+from ..protocol.events import (
+    Event,
+    ExecutionFinished,
+    ExecutionLost,
+    ExecutionStarted,
+    InputQueued,
+    InputWithdrawn as InputWithdrawnEvent,
+    MessagesJoined,
+)
+from ..protocol.executions import ExecutionRecord
+from ..storage.encoding import RECEIPT_WITHDRAWN
+from .reads import execution_record, followed_input
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .directory import Entry
+    from .reply import Reply
+    from .services import Services
+
+__all__ = ["Await", "fail_waiters", "register", "resolve"]
+
+
+class Await:
+    """Mail that waits for the end of an execution, or of the execution that an input comes to."""
+
+    __slots__ = ("given", "kind")
+
+    def __init__(self, kind: Literal["execution", "input"], given: str) -> None:
+        self.kind = kind
+        self.given = given
+
+
+def register(
+    services: Services, entry: Entry, active: str | None, wanted: Await, reply: Reply[ExecutionRecord]
+) -> None:
+    """Answer a wait from what is published, or keep it until that changes; on the actor, with nothing unpublished."""
+    try:
+        if wanted.kind == "execution":
+            _await_execution(services, entry, active, wanted.given, reply)
+        else:
+            _await_input(services, entry, active, wanted.given, reply)
+    except TreadleError as error:
+        reply.fail(error)
+
+
+def _await_execution(
+    services: Services, entry: Entry, active: str | None, execution_id: str, reply: Reply[ExecutionRecord]
+) -> None:
+    if execution_id != active:
+        record = execution_record(services, entry, execution_id)
+        if record.status != "active":
+            reply.set(record)
+            return
+    _keep(entry, ("e", execution_id), reply)
+
+
+def _await_input(
+    services: Services, entry: Entry, active: str | None, given: str, reply: Reply[ExecutionRecord]
+) -> None:
+    cursor = services.directory.snapshot(entry).cursor
+    with services.store.view() as view:
+        found = followed_input(view, entry.number, cursor.generation, given)
+    if found is None:
+        raise InputNotFound(
+            f"thread {entry.thread_id!r} accepted nothing under {given!r}", thread_id=entry.thread_id, id=given
+        )
+    state, execution_id = found
+    if state == RECEIPT_WITHDRAWN:
+        raise _withdrawn(entry, given)
+    if execution_id is not None:
+        _await_execution(services, entry, active, execution_id, reply)
+    elif state:
+        raise _terminated(entry, given)
+    else:
+        _keep(entry, ("i", given), reply)
+
+
+def _keep(entry: Entry, key: tuple[str, str], reply: Reply[Any]) -> None:
+    if entry.waiters is None:
+        entry.waiters = {}
+    entry.waiters.setdefault(key, []).append(reply)
+
+
+def resolve(
+    services: Services,
+    entry: Entry,
+    events: Iterable[tuple[int, int, Event]],
+    contents: Mapping[int, tuple[int, InputQueued]],
+) -> None:
+    """Tell waiters what a committed and published batch means for them."""
+    waiters = entry.waiters
+    if not waiters:
+        return
+    for _, _, event in events:
+        if isinstance(event, ExecutionStarted):
+            if event.input_id is not None:
+                _follow(waiters, event.input_id, event.execution_id)
+        elif isinstance(event, MessagesJoined):
+            for row in event.rows:
+                given = contents[row[0]][1].input_id
+                if event.execution_id is not None:
+                    _follow(waiters, given, event.execution_id)
+                else:
+                    for reply in waiters.pop(("i", given), ()):
+                        reply.fail(_terminated(entry, given))
+        elif isinstance(event, InputWithdrawnEvent):
+            for reply in waiters.pop(("i", event.input_id), ()):
+                reply.fail(_withdrawn(entry, event.input_id))
+        elif isinstance(event, ExecutionFinished | ExecutionLost):
+            ended = waiters.pop(("e", event.execution_id), None)
+            if ended:
+                record = execution_record(services, entry, event.execution_id)
+                for reply in ended:
+                    reply.set(record)
+    if not waiters:
+        entry.waiters = None
+
+
+def _follow(waiters: dict[tuple[str, str], list[Reply[Any]]], given: str, execution_id: str) -> None:
+    moved = waiters.pop(("i", given), None)
+    if moved:
+        waiters.setdefault(("e", execution_id), []).extend(moved)
+
+
+def fail_waiters(entry: Entry, error: TreadleError) -> None:
+    """End every wait on a thread with an error: it was deleted or quarantined, or the runtime closes."""
+    waiters, entry.waiters = entry.waiters, None
+    for replies in (waiters or {}).values():
+        for reply in replies:
+            reply.fail(error)
+
+
+def _withdrawn(entry: Entry, given: str) -> InputWithdrawn:
+    return InputWithdrawn(
+        f"input {given!r} of thread {entry.thread_id!r} was withdrawn", thread_id=entry.thread_id, input_id=given
+    )
+
+
+def _terminated(entry: Entry, given: str) -> ThreadTerminated:
+    return ThreadTerminated(
+        f"input {given!r} of thread {entry.thread_id!r} never ran: the thread was terminated",
+        thread_id=entry.thread_id,
+        input_id=given,
+    )

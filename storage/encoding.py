@@ -1,0 +1,237 @@
+"""Owns what an event changes in the tables: the one place where events become puts and deletes. Commits nothing.
+
+Journal and tables are changed by the same batch, so a table is always the fold of the journal up to the thread's head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..protocol.errors import InternalError
+from ..protocol.events import (
+    ControlRecorded,
+    Event,
+    ExecutionFinished,
+    ExecutionInterrupted,
+    ExecutionLost,
+    ExecutionStarted,
+    InputQueued,
+    InputWithdrawn,
+    MessageAdded,
+    MessagesJoined,
+    ProcessRecorded,
+    RequestOpened,
+    RequestTerminated,
+    ThreadCreated,
+)
+from ..protocol.facts import Facts, message_class
+from ..protocol.messages import Draft
+from .batch import Op
+from .codec import VERSION, encode_event, pack
+from .keys import id_part, inbox_key, journal_key, message_key, numbered, open_key, user_key
+from .tables import Table
+
+__all__ = [
+    "RECEIPT_JOINED", "RECEIPT_RECORDED", "RECEIPT_UNREAD", "RECEIPT_WITHDRAWN", "WORK_DELETING", "WORK_ROWS", "WORK_RUNNING",
+    "Encoding", "change_payload", "work_kind",
+]  # fmt: skip
+
+JOURNAL, MESSAGES, MESSAGE_IDS = int(Table.JOURNAL), int(Table.MESSAGES), int(Table.MESSAGE_IDS)
+EXECUTIONS, INBOX, RECEIPTS, OPEN = int(Table.EXECUTIONS), int(Table.INBOX), int(Table.RECEIPTS), int(Table.OPEN)
+
+# What became of the input behind a receipt.
+RECEIPT_RECORDED, RECEIPT_JOINED, RECEIPT_WITHDRAWN, RECEIPT_UNREAD = 0, 1, 2, 3
+
+WORK_RUNNING, WORK_ROWS, WORK_DELETING = b"r", b"w", b"d"
+
+
+def work_kind(facts: Facts) -> bytes | None:
+    """Return why the next open must look at this thread, or None."""
+    if facts.execution_id is not None:
+        return WORK_RUNNING
+    if facts.waiting_messages + facts.waiting_submits and (not facts.held or facts.terminated_at is not None):
+        return WORK_ROWS
+    return None
+
+
+def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
+    """Return the thread's row in the list of changes: cursor, status, and whether it is gone."""
+    return pack((facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted))
+
+
+class Encoding:
+    """The ops of one batch under way.
+
+    Attributes:
+        sequence: of the last event taken in.
+        position: of the next message to join.
+        size: bytes of the records so far.
+        contents: the events behind the rows that join or are withdrawn, looked up before.
+        groups: the process groups on record, which an ending strikes out.
+    """
+
+    __slots__ = (
+        "contents",
+        "generation",
+        "groups",
+        "number",
+        "ops",
+        "position",
+        "prefix",
+        "sequence",
+        "size",
+        "start_sequence",
+    )
+
+    def __init__(self, number: int, facts: Facts) -> None:
+        self.number = number
+        self.prefix = numbered(number)
+        self.generation = facts.generation
+        self.sequence = facts.sequence
+        self.position = facts.messages
+        self.start_sequence = facts.start_sequence
+        self.ops: list[Op] = []
+        self.size = 0
+        self.contents: Mapping[int, InputQueued] = {}
+        self.groups: Sequence[int] = ()
+
+    def add(self, event: Event, at: int) -> None:
+        """Take in the next event, which happens `at` (microseconds)."""
+        self.sequence += 1
+        record = encode_event(event, at)
+        self.size += len(record) + 64
+        self.ops.append((JOURNAL, journal_key(self.number, self.generation, self.sequence), record))
+        change = _CHANGES.get(type(event))
+        if change is not None:
+            change(self, event)
+
+    def add_value(self, key: bytes, value: bytes | None) -> None:
+        """Put or delete a value's content, beside its event."""
+        self.ops.append((int(Table.VALUES), key, value))
+        self.size += len(key) + len(value or b"")
+
+    def join(self, draft: Draft, content: int, rank: int) -> None:
+        """Give a message the next position in history."""
+        kind = message_class(draft)
+        position = self.position
+        self.position = position + 1
+        ops = self.ops
+        ops.append((MESSAGES, message_key(self.number, kind, position), pack((content, rank, self.sequence))))
+        # A message that joined carries its place; one that waits does not.
+        ops.append((MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, self.sequence, position))))
+
+    def receipt(self, given: str, state: int, sequence: int, about: int = 0) -> None:
+        """Record, or update, what is found under an input or control id."""
+        self.ops.append((RECEIPTS, self.prefix + id_part(given), pack((sequence, state, about))))
+
+
+def _created(out: Encoding, event: ThreadCreated) -> None:
+    out.ops.append((int(Table.NAMES), event.thread_id.encode(), out.prefix))
+    if event.user_id is not None:
+        out.ops.append((int(Table.USERS), user_key(event.user_id, out.number), b""))
+
+
+def _started(out: Encoding, event: ExecutionStarted) -> None:
+    out.start_sequence = out.sequence
+    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.sequence, 0))))
+    if event.cause == "submit" and event.input_id is not None:
+        out.receipt(event.input_id, RECEIPT_JOINED, out.sequence, out.sequence)
+    for rank, draft in enumerate(event.messages):
+        out.join(draft, out.sequence, rank)
+
+
+def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost) -> None:
+    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.start_sequence, out.sequence))))
+    for group in out.groups:
+        out.ops.append((OPEN, open_key(out.prefix, b"p", str(group)), None))
+
+
+def _added(out: Encoding, event: MessageAdded) -> None:
+    draft = event.message
+    out.join(draft, out.sequence, 0)
+    if event.execution_id is None:
+        return
+    for call_id in draft.get("calls", ()):
+        out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack(call_id)))
+    if draft.get("closes"):
+        out.ops.append((OPEN, open_key(out.prefix, b"c", draft["tool_call_id"]), None))
+
+
+def _queued(out: Encoding, event: InputQueued) -> None:
+    row = (
+        event.kind,
+        event.input_id,
+        event.execution_id,
+        len(event.messages),
+        _silent(event),
+        event.size,
+        event.timeout,
+    )
+    out.ops.append((INBOX, inbox_key(out.number, event.first, out.sequence), pack((VERSION, *row))))
+    out.receipt(event.input_id, RECEIPT_RECORDED, out.sequence)
+    for rank, draft in enumerate(event.messages):
+        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), pack((out.sequence, rank, 0, None))))
+
+
+def _silent(event: InputQueued) -> int:
+    return sum(1 for draft in event.messages if draft.get("silent"))
+
+
+def _content(out: Encoding, sequence: int) -> InputQueued:
+    content = out.contents.get(sequence)
+    if content is None:
+        raise InternalError(f"the content of row {sequence} was not looked up", number=out.number, sequence=sequence)
+    return content
+
+
+def _joined(out: Encoding, event: MessagesJoined) -> None:
+    state = RECEIPT_JOINED if event.consumed else RECEIPT_UNREAD
+    for sequence, *_ in event.rows:
+        content = _content(out, sequence)
+        out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
+        out.receipt(content.input_id, state, sequence, out.sequence)
+        for rank, draft in enumerate(content.messages):
+            out.join(draft, sequence, rank)
+
+
+def _withdrawn(out: Encoding, event: InputWithdrawn) -> None:
+    content = _content(out, event.row[0])
+    out.ops.append((INBOX, inbox_key(out.number, content.first, event.row[0]), None))
+    out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], out.sequence)
+    for draft in content.messages:
+        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), None))
+
+
+def _control(out: Encoding, event: ExecutionInterrupted | ControlRecorded) -> None:
+    if event.control_id is not None:
+        out.receipt(event.control_id, RECEIPT_JOINED, out.sequence, out.sequence)
+
+
+def _process(out: Encoding, event: ProcessRecorded) -> None:
+    out.ops.append((OPEN, open_key(out.prefix, b"p", str(event.group)), pack((event.group, event.start_time))))
+
+
+def _request(out: Encoding, event: RequestOpened) -> None:
+    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), pack((event.request_id, out.sequence))))
+
+
+def _request_over(out: Encoding, event: RequestTerminated) -> None:
+    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), None))
+
+
+_CHANGES: dict[type[Event], Callable[[Encoding, Any], None]] = {
+    ThreadCreated: _created,
+    ExecutionStarted: _started,
+    ExecutionFinished: _ended,
+    ExecutionLost: _ended,
+    ExecutionInterrupted: _control,
+    MessageAdded: _added,
+    InputQueued: _queued,
+    MessagesJoined: _joined,
+    InputWithdrawn: _withdrawn,
+    ControlRecorded: _control,
+    ProcessRecorded: _process,
+    RequestOpened: _request,
+    RequestTerminated: _request_over,
+}

@@ -1,0 +1,265 @@
+"""Owns the pages that people read: messages, executions, values, threads. Costs the page, at any length of history.
+
+Nothing here is asked of an actor. `through` is the head that the reader may see: never the store's own, which can be
+ahead of what the thread has published.
+"""
+
+from __future__ import annotations
+
+from heapq import merge
+from typing import Any, NamedTuple
+
+from ..protocol.errors import CorruptRecord, MessageNotFound
+from ..protocol.events import (
+    Event,
+    ExecutionFinished,
+    ExecutionLost,
+    ExecutionStarted,
+    InputQueued,
+    MessageAdded,
+    MessagesJoined,
+)
+from ..protocol.executions import ExecutionError, ExecutionRecord, project
+from ..protocol.messages import Draft, Message
+from .codec import unpack
+from .keys import id_part, journal_key, message_key, numbered, prefix_end, value_key
+from .reading import decode_row, integers, read_event
+from .store import View
+from .tables import Table
+
+__all__ = ["MessageReader", "read_execution", "read_executions", "read_value"]
+
+_INTERNAL = frozenset({"calls", "closes"})  # what a draft carries for the fold and no reader sees
+
+
+class Place(NamedTuple):
+    """Where a message stands: the event with its content, its rank there, the event that joined it, its position."""
+
+    content: int
+    rank: int
+    joined: int
+    position: int | None
+
+
+class MessageReader:
+    """Reads messages of one thread within one view; events met twice are decoded once."""
+
+    def __init__(self, view: View, number: int, generation: int) -> None:
+        self._view = view
+        self._number = number
+        self._prefix = numbered(number)
+        self._generation = generation
+        self._events: dict[int, tuple[int, Event]] = {}
+
+    def page(self, classes: list[int], *, offset: int, limit: int, newest_first: bool) -> list[Message]:
+        """Return joined messages of these classes, skipping `offset` from the chosen end, in the chosen order."""
+        if limit <= 0:
+            return []
+        if len(classes) == 1:
+            low = message_key(self._number, classes[0], 0)
+            rows = self._view.scan(
+                Table.MESSAGES, low, prefix_end(low[:9]), reverse=newest_first, limit=limit, skip=offset
+            )
+        else:
+            runs = []
+            for kind in classes:
+                low = message_key(self._number, kind, 0)
+                run = self._view.scan(
+                    Table.MESSAGES, low, prefix_end(low[:9]), reverse=newest_first, limit=offset + limit
+                )
+                runs.append(run)
+            merged = merge(*runs, key=lambda row: row[0][-8:], reverse=newest_first)
+            rows = [row for rank, row in enumerate(merged) if offset <= rank < offset + limit]
+        return [self._message(key, data) for key, data in rows]
+
+    def beside(self, message_id: str, classes: list[int], *, limit: int, before: bool) -> list[Message]:
+        """Return the messages next to one, oldest first, at a cost that no distance changes.
+
+        Raises:
+            MessageNotFound: no joined message has this id.
+        """
+        place = self._place(message_id)
+        if place is None or place.position is None:
+            raise MessageNotFound(f"no joined message {message_id!r}", message_id=message_id)
+        runs = []
+        for kind in classes:
+            low = message_key(self._number, kind, 0 if before else place.position + 1)
+            high = message_key(self._number, kind, place.position) if before else prefix_end(low[:9])
+            runs.append(self._view.scan(Table.MESSAGES, low, high, reverse=before, limit=limit))
+        merged = list(merge(*runs, key=lambda row: row[0][-8:], reverse=before))[:limit]
+        if before:
+            merged.reverse()
+        return [self._message(key, data) for key, data in merged]
+
+    def queued(self, *, include_silent: bool, offset: int, limit: int, failed_through: int) -> list[Message]:
+        """Return messages of waiting rows, in the order in which they would be taken."""
+        messages: list[Message] = []
+        for key, data in self._view.scan(Table.INBOX, self._prefix, prefix_end(self._prefix)):
+            row = decode_row(key, data)
+            visible = row.messages if include_silent else row.messages - row.silent
+            if offset >= visible:
+                offset -= visible
+                continue
+            at, content = self._content(row.sequence)
+            drafts = [draft for draft in content.messages if include_silent or not draft.get("silent")]
+            failed = row.sequence <= failed_through
+            messages += [self._waiting(draft, content, at, failed=failed) for draft in drafts[offset:]]
+            offset = 0
+            if len(messages) >= limit:
+                return messages[:limit]
+        return messages
+
+    def find(self, message_id: str, failed_through: int) -> Message | None:
+        """Return a message by id, at any depth, waiting ones included."""
+        place = self._place(message_id)
+        if place is None:
+            return None
+        if place.position is not None:
+            return self._joined(place.content, place.rank, place.joined)
+        at, content = self._content(place.content)
+        return self._waiting(content.messages[place.rank], content, at, failed=place.content <= failed_through)
+
+    def drafts(self, rows: list[tuple[int, int, int]]) -> list[Message]:
+        """Return joined messages by (content, rank, joined)."""
+        return [self._joined(*row) for row in rows]
+
+    def _place(self, message_id: str) -> Place | None:
+        key = self._prefix + id_part(message_id)
+        data = self._view.get(Table.MESSAGE_IDS, key)
+        return None if data is None else Place._make(integers(data, 4, Table.MESSAGE_IDS, key))
+
+    def _event(self, sequence: int) -> tuple[int, Event]:
+        found = self._events.get(sequence)
+        if found is None:
+            found = self._events[sequence] = read_event(self._view, self._number, self._generation, sequence)
+        return found
+
+    def _content(self, sequence: int) -> tuple[int, InputQueued]:
+        at, event = self._event(sequence)
+        if not isinstance(event, InputQueued):
+            raise self._misplaced(sequence, event)
+        return at, event
+
+    def _misplaced(self, sequence: int, event: Event) -> CorruptRecord:
+        key = journal_key(self._number, self._generation, sequence)
+        return CorruptRecord(
+            f"record {key.hex()} of table journal is corrupt: {event.type} holds no such message",
+            table="journal",
+            key=key.hex(),
+        )
+
+    def _message(self, key: bytes, data: bytes) -> Message:
+        content, rank, joined = integers(data, 3, Table.MESSAGES, key)
+        return self._joined(content, rank, joined)
+
+    def _joined(self, content: int, rank: int, joined: int) -> Message:
+        at, event = self._event(content)
+        if isinstance(event, MessageAdded):
+            return to_message(event.message, at)
+        if isinstance(event, ExecutionStarted) and rank < len(event.messages):
+            return to_message(event.messages[rank], at)
+        if not isinstance(event, InputQueued) or rank >= len(event.messages):
+            raise self._misplaced(content, event)
+        joined_at, joining = self._event(joined)
+        if not isinstance(joining, MessagesJoined):
+            raise self._misplaced(joined, joining)
+        return joined_message(event.messages[rank], event, at, joining, joined_at)
+
+    def _waiting(self, draft: Draft, content: InputQueued, at: int, *, failed: bool) -> Message:
+        metadata = {**(draft.get("metadata") or {}), "queued": True, "queued_at": at}
+        if content.kind == "steer":
+            metadata["source"] = "steering"
+        return to_message({**draft, "metadata": metadata, "status": "failed" if failed else "pending"}, at)
+
+
+def to_message(draft: Draft, at: int) -> Message:
+    """Return the record of a draft that joined history at a time (microseconds)."""
+    fields = {name: value for name, value in draft.items() if name not in _INTERNAL}
+    return Message(created_at=at, **fields)
+
+
+def joined_message(
+    draft: Draft, content: InputQueued, queued_at: int, joining: MessagesJoined, joined_at: int
+) -> Message:
+    """Return the record of a message that waited: it joined when `joining` was written."""
+    metadata: dict[str, Any] = {**(draft.get("metadata") or {}), "queued_at": queued_at}
+    if content.kind == "steer":
+        metadata["source"] = "steering"
+    if not joining.consumed:
+        metadata["consumed"] = False
+        metadata["reason"] = joining.reason
+    failed = not joining.consumed and content.kind != "steer"
+    return to_message({**draft, "metadata": metadata, "status": "failed" if failed else "completed"}, joined_at)
+
+
+def read_value(view: View, number: int, name: str) -> Any:
+    """Return a value, or None."""
+    key = value_key(numbered(number), name)
+    data = view.get(Table.VALUES, key)
+    return None if data is None else unpack(data, Table.VALUES, key)
+
+
+def read_execution(
+    view: View, number: int, generation: int, execution_id: str, *, live_id: str | None, through: int
+) -> ExecutionRecord | None:
+    """Return an execution's record as of the published head, or None where it has not started by then."""
+    key = numbered(number) + id_part(execution_id)
+    data = view.get(Table.EXECUTIONS, key)
+    if data is None:
+        return None
+    started, ended = integers(data, 2, Table.EXECUTIONS, key)
+    return _record(view, number, generation, started, ended, live_id, through)
+
+
+def read_executions(
+    view: View,
+    number: int,
+    generation: int,
+    *,
+    offset: int,
+    limit: int,
+    newest_first: bool,
+    live_id: str | None,
+    through: int,
+) -> list[ExecutionRecord]:
+    """Return a page of execution records; ids of ours sort by time, so the key order is the order of starting."""
+    prefix = numbered(number)
+    rows = view.scan(Table.EXECUTIONS, prefix, prefix_end(prefix), reverse=newest_first, limit=limit, skip=offset)
+    records = []
+    for key, data in rows:
+        started, ended = integers(data, 2, Table.EXECUTIONS, key)
+        record = _record(view, number, generation, started, ended, live_id, through)
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def _record(
+    view: View, number: int, generation: int, started: int, ended: int, live_id: str | None, through: int
+) -> ExecutionRecord | None:
+    if started > through:
+        return None
+    at, start = read_event(view, number, generation, started)
+    assert isinstance(start, ExecutionStarted), start
+    last = read_event(view, number, generation, ended)[1] if 0 < ended <= through else None
+    common = (start.execution_id, start.agent_id)
+    if isinstance(last, ExecutionFinished):
+        error = ExecutionError(last.error_type, last.error_message) if last.error_type and last.error_message else None
+        return ExecutionRecord(
+            *common, project(start.execution_id, last.outcome, live_id), at, last.finished_at, last.outcome, error,
+            last.reason, start.input_id, start.cause, last.abandoned, tuple(last.leftovers),
+        )  # fmt: skip
+    if isinstance(last, ExecutionLost):
+        evidence: dict[str, object] = {
+            "boot_id": last.boot_id,
+            "last_sequence": last.last_sequence,
+            "cause": last.cause,
+            "dispatched": last.dispatched,
+        }
+        return ExecutionRecord(
+            *common, "interrupted", at, None, None, None, "execution_lost", start.input_id, start.cause,
+            leftovers=tuple(last.leftovers), evidence=evidence,
+        )  # fmt: skip
+    return ExecutionRecord(
+        *common, project(start.execution_id, None, live_id), at, input_id=start.input_id, cause=start.cause
+    )

@@ -1,0 +1,180 @@
+"""Owns what is read of one thread for its actor: head, receipts, rows, what is open. Pages for people: `pages`.
+
+Every function takes a view, so that one decision's look-ups see one state of the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ..protocol.cursors import Cursor
+from ..protocol.errors import CorruptRecord
+from ..protocol.events import Event, InputQueued, JournalEvent
+from ..protocol.facts import Facts
+from ..protocol.inbox import Row
+from ..protocol.limits import BATCH_BYTES_MAX, ROWS_READ_MAX
+from ..protocol.recorded import receipt_of
+from ..protocol.triggers import Prior
+from .codec import VERSION, decode_event, decode_facts, unpack
+from .head import HEAD_SIZE, Head, unpack_head
+from .keys import id_part, inbox_key, journal_key, numbered, prefix_end, sequence_of
+from .store import View
+from .tables import Table
+
+__all__ = [
+    "ReceiptRow", "read_content", "read_event", "read_journal", "read_open", "read_prior", "read_receipt", "read_row",
+    "read_rows", "read_thread", "thread_number",
+]  # fmt: skip
+
+
+class ReceiptRow(NamedTuple):
+    """What is stored under an input or control id: the event that recorded it, what became of it, and where."""
+
+    sequence: int
+    state: int
+    about: int
+
+
+def _corrupt(table: Table, key: bytes, why: str) -> CorruptRecord:
+    name = table.name.lower()
+    return CorruptRecord(f"record {key.hex()} of table {name} is corrupt: {why}", table=name, key=key.hex())
+
+
+def integers(data: bytes, count: int, table: Table, key: bytes) -> list[Any]:
+    """Return a record that is a list of `count` integers or nulls. Raises: CorruptRecord."""
+    record = unpack(data, table, key)
+    if (
+        not isinstance(record, list)
+        or len(record) != count
+        or not all(item is None or type(item) is int for item in record)
+    ):
+        raise _corrupt(table, key, f"not {count} numbers")
+    return record
+
+
+def thread_number(view: View, thread_id: str) -> int | None:
+    """Return a thread's number, 0 where it was deleted, None where the id was never used."""
+    key = thread_id.encode()
+    found = view.get(Table.NAMES, key)
+    if found is None:
+        return None
+    if len(found) not in (0, 8):
+        raise _corrupt(Table.NAMES, key, "not a thread number")
+    return int.from_bytes(found, "big")
+
+
+def read_thread(view: View, number: int) -> tuple[Head, Facts] | None:
+    """Return a thread's head and facts: all that activation reads, whatever the history."""
+    key = numbered(number)
+    row = view.get(Table.THREADS, key)
+    if row is None:
+        return None
+    head = unpack_head(row, key)
+    facts = decode_facts(row[HEAD_SIZE:], key)
+    if (facts.generation, facts.sequence) != (head.generation, head.sequence):
+        raise _corrupt(Table.THREADS, key, f"head {head.generation}:{head.sequence} beside record {facts.cursor}")
+    return head, facts
+
+
+def read_event(view: View, number: int, generation: int, sequence: int) -> tuple[int, Event]:
+    """Return an event's time and the event. Raises: CorruptRecord: it is missing or does not decode."""
+    key = journal_key(number, generation, sequence)
+    data = view.get(Table.JOURNAL, key)
+    if data is None:
+        raise _corrupt(Table.JOURNAL, key, "missing")
+    return decode_event(data, key)
+
+
+def read_content(view: View, number: int, generation: int, sequence: int) -> InputQueued:
+    """Return the event behind an inbox row."""
+    _, event = read_event(view, number, generation, sequence)
+    if not isinstance(event, InputQueued):
+        raise _corrupt(
+            Table.JOURNAL, journal_key(number, generation, sequence), f"{event.type} where an input was expected"
+        )
+    return event
+
+
+def read_journal(view: View, number: int, generation: int, after: int, through: int, limit: int) -> list[JournalEvent]:
+    """Return at most `limit` events with `after < sequence <= through`, in order, without a gap."""
+    low, high = journal_key(number, generation, after + 1), journal_key(number, generation, through + 1)
+    events = []
+    for key, data in view.scan(Table.JOURNAL, low, high, limit=limit):
+        at, event = decode_event(data, key)
+        events.append(JournalEvent(Cursor(generation, sequence_of(key)), at, event))
+    if events and events[0].cursor.sequence != after + 1:
+        raise _corrupt(Table.JOURNAL, low, "missing")
+    return events
+
+
+def read_receipt(view: View, number: int, given: str) -> ReceiptRow | None:
+    """Return what is stored under an input or control id, or None."""
+    key = numbered(number) + id_part(given)
+    data = view.get(Table.RECEIPTS, key)
+    return None if data is None else ReceiptRow._make(integers(data, 3, Table.RECEIPTS, key))
+
+
+def read_prior(view: View, number: int, generation: int, given: str) -> Prior | None:
+    """Return digest and first receipt of an id that was accepted before, or None."""
+    row = read_receipt(view, number, given)
+    if row is None:
+        return None
+    at, event = read_event(view, number, generation, row.sequence)
+    return Prior(getattr(event, "digest", None), receipt_of(event, at))
+
+
+def decode_row(key: bytes, data: bytes) -> Row:
+    """Return a waiting row. Raises: CorruptRecord."""
+    record = unpack(data, Table.INBOX, key)
+    if (
+        not isinstance(record, list)
+        or len(record) != 8
+        or record[0] != VERSION
+        or record[1] not in ("submit", "message", "steer")
+    ):
+        raise _corrupt(Table.INBOX, key, "not a row")
+    _, kind, input_id, execution_id, messages, silent, size, timeout = record
+    if not isinstance(input_id, str) or not all(type(item) is int for item in (messages, silent, size)):
+        raise _corrupt(Table.INBOX, key, "not a row")
+    return Row(sequence_of(key), kind, input_id, execution_id, messages, silent, size, key[8] == 0, timeout)
+
+
+def read_rows(
+    view: View, number: int, *, kinds: Iterable[str], limit: int = ROWS_READ_MAX, bytes_max: int = BATCH_BYTES_MAX
+) -> list[Row]:
+    """Return the oldest waiting rows of these kinds, at most `limit` and `bytes_max`, but at least one if there is any.
+
+    Waiting submits may stand in the way of messages behind them, so more rows may be looked at than are returned.
+    """
+    wanted = frozenset(kinds)
+    prefix = numbered(number)
+    low, high = prefix, prefix_end(prefix)
+    rows: list[Row] = []
+    size = 0
+    while True:
+        page = view.scan(Table.INBOX, low, high, limit=limit)
+        for key, data in page:
+            row = decode_row(key, data)
+            if row.kind not in wanted:
+                continue
+            size += row.size
+            if rows and (size > bytes_max or len(rows) >= limit):
+                return rows
+            rows.append(row)
+        if len(page) < limit:
+            return rows
+        low = page[-1][0] + b"\0"
+
+
+def read_row(view: View, number: int, content: InputQueued, sequence: int) -> Row | None:
+    """Return the waiting row of an input, or None where it waits no longer."""
+    key = inbox_key(number, content.first, sequence)
+    data = view.get(Table.INBOX, key)
+    return None if data is None else decode_row(key, data)
+
+
+def read_open(view: View, number: int, kind: bytes) -> list[Any]:
+    """Return what is open of one kind: call ids, `[request_id, sequence]` or `[group, start_time]`."""
+    prefix = numbered(number) + kind
+    return [unpack(data, Table.OPEN, key) for key, data in view.scan(Table.OPEN, prefix, prefix_end(prefix))]
