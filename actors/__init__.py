@@ -1,0 +1,58 @@
+"""Threads as actors: the runtime, handles, replies, and what runs, watches and settles executions on a store."""
+
+from ..protocol.cursors import Cursor
+from ..protocol.executions import ExecutionError, ExecutionRecord
+from ..protocol.messages import Message
+from ..protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, Withdrawal
+from ..protocol.status import ThreadStatus
+from .abort import AbortSignal
+from .change_feed import ChangeSubscription
+from .clock import Clock, SystemClock
+from .execution import Execution
+from .explain import Explanation
+from .fence import ExecutionCancelled, ExecutionFenced
+from .handle import Thread, ThreadLiveState
+from .listing import ThreadPage, ThreadSummary
+from .processes import OwnedProcess
+from .reads import ExecutionPage, MessagePage
+from .recovery import OpenReport
+from .reply import Reply
+from .runtime import Runtime
+from .services import Body
+from .snapshot import Blocked
+from .subscription import EventSubscription, StreamSubscription
+
+__all__ = [
+    "AbortSignal",
+    "ActiveExecution",
+    "Blocked",
+    "Body",
+    "ChangeSubscription",
+    "Clock",
+    "ControlReceipt",
+    "Cursor",
+    "Disposition",
+    "EventSubscription",
+    "Execution",
+    "ExecutionCancelled",
+    "ExecutionError",
+    "ExecutionFenced",
+    "ExecutionPage",
+    "ExecutionRecord",
+    "Explanation",
+    "Message",
+    "MessagePage",
+    "OpenReport",
+    "OwnedProcess",
+    "Receipt",
+    "Reply",
+    "Runtime",
+    "StreamSubscription",
+    "SystemClock",
+    "Thread",
+    "ThreadLiveState",
+    "ThreadPage",
+    "ThreadStatus",
+    "ThreadSummary",
+    "Withdrawal",
+]

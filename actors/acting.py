@@ -239,10 +239,7 @@ class Acting:
         """Swap the snapshot and give the new events to whoever watches."""
         entry, state = self.entry, self._actor.state
         before = entry.snapshot
-        if building.tombstone:
-            entry.gone = True
-            self.services.hub.deleted(entry, change)
-            return
+        entry.gone = building.tombstone
         snapshot = snapshot_of(entry.number, state.facts, owner_of(state), self.blocked)
         entry.snapshot = snapshot
         events: list[JournalEvent] = []

@@ -25,7 +25,12 @@ class _Waiter:
 
     def until_idle(self, seconds: float) -> bool:
         expired = threading.Event()
-        timer = self._services.timers.after(max(seconds, 0.0), lambda: (expired.set(), self._changed.set()))
+
+        def expire() -> None:
+            expired.set()
+            self._changed.set()
+
+        timer = self._services.timers.after(max(seconds, 0.0), expire)
         self._services.idle_callbacks.append(self._changed.set)
         try:
             while self._services.running and not expired.is_set():

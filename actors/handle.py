@@ -44,7 +44,6 @@ from .reads import (
     read_beside,
     read_message,
     read_messages,
-    read_pending,
     read_recorded,
     read_thread_value,
 )
@@ -334,7 +333,7 @@ class Thread:
 
         def read(entry: Entry) -> ThreadLiveState:
             shown = self._services.directory.snapshot(entry)
-            pending = read_pending(self._services, entry) if shown.pending and shown.active else []
+            pending = self._services.hub.pending(shown)
             return ThreadLiveState(
                 shown.status, shown.cursor, shown.active, tuple(pending), shown.held, shown.hold_reason, shown.terminated_at,
                 shown.waiting, self._services.boot.id,

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from ..protocol.errors import ExecutionNotFound, InputNotFound, InvalidInput, shorten
-from ..protocol.events import RequestOpened, ThreadCreated
+from ..protocol.events import ThreadCreated
 from ..protocol.ids import check_id, check_name
 from ..protocol.limits import HISTORY_TAIL, PAGE_DEFAULT, PAGE_MAX
 from ..protocol.receipts import ControlReceipt, Receipt
 from ..storage.pages import MessageReader, read_execution, read_executions, read_value
-from ..storage.reading import read_event, read_open, read_prior, read_receipt, read_thread
+from ..storage.reading import read_event, read_prior, read_receipt, read_thread
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -60,7 +60,7 @@ def check_number(name: str, value: object, low: int, high: int) -> int:
 def check_order(order: object) -> Order | None:
     """Return an order. Raises: InvalidInput: `invalid_page`."""
     if order is None or order == "asc" or order == "desc":
-        return order  # type: ignore[return-value]
+        return order
     raise InvalidInput(f"order is 'asc' or 'desc', not {shorten(order)}", code="invalid_page", value=shorten(order))
 
 
@@ -220,19 +220,6 @@ def read_recorded(services: Services, entry: Entry, given_id: object) -> Receipt
         )
     receipt: Receipt | ControlReceipt = prior.receipt
     return receipt
-
-
-def read_pending(services: Services, entry: Entry) -> list[dict[str, Any]]:
-    """Return the requests of the live execution that wait for an answer, oldest first."""
-    with services.store.view() as view:
-        facts = _facts(view, entry)
-        found = []
-        for _, sequence in read_open(view, entry.number, b"r"):
-            at, event = read_event(view, entry.number, facts.generation, sequence)
-            assert isinstance(event, RequestOpened), event
-            request = {"request_id": event.request_id, "kind": event.kind, "payload": event.payload}
-            found.append({**request, "execution_id": event.execution_id, "created_at": at})
-    return sorted(found, key=lambda request: request["created_at"])
 
 
 def followed_input(view: View, number: int, generation: int, given: str) -> tuple[int, str | None] | None:

@@ -106,7 +106,8 @@ def _settle(services: Services, running: list[tuple[int, Facts]]) -> tuple[tuple
         entry = services.directory.enter(facts.thread_id, number)
         entry.mailbox.put(Mail(Settled(), reply), internal=True)
         replies.append((facts.thread_id, reply))
-    settled, unsettled = [], []
+    settled: list[str] = []
+    unsettled: list[str] = []
     for thread_id, reply in replies:
         try:
             (settled if reply.result() else unsettled).append(thread_id)

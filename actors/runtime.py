@@ -306,7 +306,7 @@ class Runtime:
 
     def events(self, after: int | str | None = None) -> ChangeSubscription:
         """Follow the status of all threads: each changed thread's latest status once; resumable by change number."""
-        return self._parts().hub.change_events(after)
+        return self._parts().hub.changes(after)
 
     # Health
 

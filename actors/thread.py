@@ -116,7 +116,7 @@ class ThreadActor(VirtualActor):
         """Take one mail; what this raises is a crash of this incarnation, dealt with by the supervisor."""
         body = mail.body
         if body.__class__ is Answered:
-            self._answered(body)  # type: ignore[arg-type]
+            self._answered(body)
         elif body.__class__ is Nothing:
             pass  # it brought this incarnation up, and has no more to say
         elif self._flight is not None:
@@ -175,7 +175,7 @@ class ThreadActor(VirtualActor):
         building: Building | None = None
         while True:
             if self._urgent:
-                following: Mail | None = self._urgent.pop(0)
+                following = self._urgent.pop(0)
             elif mail is not None:
                 following, mail = mail, None
             elif self._waiting:
@@ -209,7 +209,7 @@ class ThreadActor(VirtualActor):
             else:
                 self._acting.reply(mail, decision)
             return building, False
-        now = mail.body.now  # type: ignore[attr-defined]
+        now = mail.body.now
         if decision.events or decision.closes:
             building = self._build(mail, decision, building, now)
         advance(self.state, decision, now)
@@ -240,7 +240,7 @@ class ThreadActor(VirtualActor):
             row[0]
             for event in decision.events
             if event.__class__ is MessagesJoined or event.__class__ is InputWithdrawn
-            for row in (event.rows if isinstance(event, MessagesJoined) else [event.row])  # type: ignore[union-attr]
+            for row in (event.rows if isinstance(event, MessagesJoined) else [event.row])
         ]
         if sequences:
             found = self._lookups(building).contents(sequences)
@@ -251,8 +251,8 @@ class ThreadActor(VirtualActor):
         building.take(mail, decision, now)
         trigger = mail.body
         if trigger.__class__ is SetValue:
-            key = value_key(building.encoding.prefix, trigger.key)  # type: ignore[attr-defined]
-            building.encoding.add_value(key, trigger.encoded)  # type: ignore[attr-defined]
+            key = value_key(building.encoding.prefix, trigger.key)
+            building.encoding.add_value(key, trigger.encoded)
         return building
 
     def _lookups(self, building: Building | None) -> Lookups:
@@ -300,11 +300,10 @@ class ThreadActor(VirtualActor):
         building, answer = body.building, body.answer
         if building is not self._flight:
             raise InternalError(f"an answer for a batch that thread {self.entry.thread_id!r} did not hand over")
+        # In flight until all is said: a crash on the way answers what was not.
         if answer.kind == "committed":
-            self._flight = None
             self._committed(building, answer)
         elif answer.kind == "not_written":
-            self._flight = None
             assert answer.error is not None
             self._not_written(building, answer.error)
         else:
@@ -312,6 +311,7 @@ class ThreadActor(VirtualActor):
                 f"whether thread {self.entry.thread_id!r} was written cannot be told; repeat with the same id",
                 thread_id=self.entry.thread_id,
             )
+        self._flight = None
         self._go_on(None)
 
     def _committed(self, building: Building, answer: Answer) -> None:
