@@ -15,7 +15,7 @@ from .tables import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["DATA_FILE", "LOCK_FILE", "check_directory"]
+__all__ = ["DATA_FILE", "LOCK_FILE", "check_directory", "check_store"]
 
 DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
@@ -42,6 +42,22 @@ def check_directory(directory: Path) -> None:
         elif not found <= _OURS:
             foreign = ", ".join(sorted(found - _OURS)[:5])
             raise NotAStore(f"{directory} holds other files and no store: {foreign}", path=str(directory))
+    except (lmdb.Error, OSError) as error:
+        raise open_error(directory, error) from error
+
+
+def check_store(directory: Path) -> None:
+    """Make sure that `directory` is a store already; for those who only read.
+
+    Raises:
+        NotAStore: it is not, or not yet.
+        SchemaTooNew, StoreFailed: see each.
+    """
+    try:
+        if not (directory / DATA_FILE).stat().st_size:
+            raise NotAStore(f"{directory} holds no store yet", path=str(directory))
+        if not (directory / OWNER_FILE).exists():
+            _probe(directory)
     except (lmdb.Error, OSError) as error:
         raise open_error(directory, error) from error
 

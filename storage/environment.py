@@ -5,27 +5,27 @@ from __future__ import annotations
 import logging
 import mmap
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
 from ..protocol.errors import NotAStore, StoreClosed, StoreInUse
-from ..protocol.limits import RELEASE_TIMEOUT_S
+from ..protocol.limits import GROUP_BYTES_MAX, RELEASE_TIMEOUT_S
 from .directory import DATA_FILE, LOCK_FILE
 from .growth_lock import GrowthLock
-from .lmdb_errors import open_error
+from .lmdb_errors import FULL, is_short_write, open_error
 from .schema import BOOT_KEY, create_tables, open_tables, unpack_boot
 from .tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from lmdb import _Database as Database
 
     from .store import Boot
 
-__all__ = ["Environment", "open_environment"]
+__all__ = ["Environment", "lacks_room", "open_environment"]
 
 _log = logging.getLogger("treadle.storage")
 
@@ -34,12 +34,13 @@ MAP_SIZE_LEAST: Final = 1 << 26  # below this a refusal is about something else
 _SPARE_READERS: Final = 32  # slots beyond our own readers: tools in other processes, nested views, the writer's check
 _READER_SLOT_BYTES: Final = 64
 _LOCK_HEADER_BYTES: Final = 4096
+_META_BYTES_LEAST: Final = 2 * 4096
 
 
 class Environment:
     """An open LMDB environment with its tables. Any worker may read it; one at a time may write, grow or close it."""
 
-    __slots__ = ("_directory", "env", "lock", "orphaned", "tables")
+    __slots__ = ("_closed", "_directory", "env", "lock", "orphaned", "tables")
 
     def __init__(
         self, env: lmdb.Environment, tables: Sequence[Database], directory: tuple[int, int], readers: int
@@ -48,8 +49,13 @@ class Environment:
         self.tables = tables
         self.lock = GrowthLock(readers)
         self.orphaned = False
+        self._closed = False
         self._directory = directory
         _open_here.add(directory)
+
+    def lacks_room(self) -> OSError | None:
+        """Return the error by which the system refuses one more group, or None if there is room for it."""
+        return lacks_room(Path(self.env.path()))
 
     def last_boot(self) -> Boot:
         """Return the boot that was recorded last; number 0 if none was."""
@@ -96,9 +102,10 @@ class Environment:
 
     def close(self) -> None:
         """Close, after waiting a while for views; one still open then raises `StoreClosed` when it is used."""
-        if self.orphaned:
+        if self.orphaned or self._closed:
             return
         self.lock.seize(RELEASE_TIMEOUT_S)
+        self._closed = True
         try:
             self.env.close()
         finally:
@@ -111,6 +118,23 @@ class Environment:
         self.lock.orphan(StoreClosed("the store belongs to the parent of this process"))
 
 
+def lacks_room(directory: Path) -> OSError | None:
+    """Return the error by which the system refuses one more group in the data file, or None if there is room for it."""
+    file = os.open(directory / DATA_FILE, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(file).st_size
+        try:
+            # Asks quotas and limits of the process too, which no figure of free blocks knows.
+            os.posix_fallocate(file, size, GROUP_BYTES_MAX)
+        except OSError as error:
+            return error if error.errno in FULL else None
+        finally:
+            os.ftruncate(file, size)
+    finally:
+        os.close(file)
+    return None
+
+
 def open_environment(
     directory: Path, *, sync: bool, map_size: int | None, readers: int, read_only: bool
 ) -> Environment:
@@ -121,15 +145,13 @@ def open_environment(
     """
     try:
         status = directory.stat()
-        if read_only:
-            # Without this LMDB would make the files of a store that is not there.
-            (directory / DATA_FILE).stat()
         key = (status.st_dev, status.st_ino)
         if key in _open_here:
             raise StoreInUse(f"{directory} is open in this process", path=str(directory), holder="this process")
         slots = readers + _SPARE_READERS
         if not read_only:
             _reserve_lock_file(directory / LOCK_FILE, slots)
+            _clear_half_made(directory / DATA_FILE)
         env = _map(directory, sync=sync, map_size=map_size, slots=slots, read_only=read_only)
     except (lmdb.Error, OSError) as error:
         raise open_error(directory, error) from error
@@ -141,8 +163,9 @@ def open_environment(
         tables = tables or create_tables(env)
         return Environment(env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)))
     except lmdb.Error as error:
+        full = lacks_room(directory) if is_short_write(error) else None
         env.close()
-        raise open_error(directory, error) from error
+        raise open_error(directory, full or error) from error
     except BaseException:
         env.close()
         raise
@@ -185,6 +208,12 @@ def _reserve_lock_file(path: Path, slots: int) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
+
+
+def _clear_half_made(path: Path) -> None:
+    # A disk that was full when the store was made leaves half of the two meta pages. Nothing can be stored in less.
+    if path.exists() and path.stat().st_size < _META_BYTES_LEAST:
+        os.truncate(path, 0)
 
 
 # LMDB must not open one file twice in a process. Ours is asked first, since its answer names the directory.

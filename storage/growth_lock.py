@@ -28,7 +28,9 @@ class GrowthLock:
     def __init__(self, readers_max: int) -> None:
         self._readers_max = readers_max
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        # Two queues: a reader that leaves wakes one other, not the hundreds that may wait (500 readers took 3 s so).
+        self._room = threading.Condition(self._lock)
+        self._moved = threading.Condition(self._lock)
         self._held: dict[int, int] = {}  # worker -> how many views it has open
         self._waiting = 0
         self._alone = False
@@ -48,11 +50,16 @@ class GrowthLock:
                 held[worker] = depth + 1
                 return worker
             while self._alone or len(held) >= self._readers_max:
-                if self._closed is not None:
-                    break
-                self._wait()
-            if self._closed is not None:
-                raise StoreClosed(self._closed.message)
+                self._turn_away()
+                self._waiting += 1
+                try:
+                    self._wait(self._room)
+                except BaseException:
+                    # Ctrl-C may have met the one that was woken; its place goes to the next.
+                    self._room.notify()
+                    raise
+                finally:
+                    self._waiting -= 1
             held[worker] = 1
             return worker
 
@@ -64,8 +71,15 @@ class GrowthLock:
                 self._held[worker] = depth - 1
                 return
             del self._held[worker]
-            if self._waiting:
-                self._changed.notify_all()
+            if self._alone:
+                self._moved.notify_all()
+            elif self._waiting:
+                self._room.notify()
+
+    def reads(self) -> bool:
+        """Return whether the calling worker is inside."""
+        with self._lock:
+            return threading.get_ident() in self._held
 
     def seize(self, patience: float | None = None) -> bool:
         """Have the map alone; new readers wait from now on, and the readers inside are waited for.
@@ -75,14 +89,18 @@ class GrowthLock:
 
         Returns:
             Whether they all left. The map is the caller's in any case; only `close` may go on without them.
+
+        Raises:
+            StoreClosed: there is no map any more.
         """
         worker = threading.get_ident()
         with self._lock:
             while self._alone:
-                self._wait()
+                self._turn_away()
+                self._wait(self._moved)
             self._alone = True
             while len(self._held) > (worker in self._held):
-                if not self._wait(patience or _WARN_AFTER_S):
+                if not self._wait(self._moved, patience or _WARN_AFTER_S):
                     _log.warning("views have been open for long; workers %s hold up the store", list(self._held))
                     if patience is not None:
                         return False
@@ -93,19 +111,21 @@ class GrowthLock:
         with self._lock:
             self._closed = closed
             self._alone = closed is not None
-            self._changed.notify_all()
+            self._moved.notify_all()
+            self._room.notify_all()
 
     def orphan(self, closed: StoreClosed) -> None:
         """Turn everyone away, in a forked child: other workers of the parent may hold the lock for ever here."""
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._room = threading.Condition(self._lock)
+        self._moved = threading.Condition(self._lock)
         self._held = {}
         self._alone = True
         self._closed = closed
 
-    def _wait(self, seconds: float | None = None) -> bool:
-        self._waiting += 1
-        try:
-            return self._changed.wait(seconds)
-        finally:
-            self._waiting -= 1
+    def _turn_away(self) -> None:
+        if self._closed is not None:
+            raise StoreClosed(self._closed.message)
+
+    def _wait(self, queue: threading.Condition, seconds: float | None = None) -> bool:
+        return queue.wait(seconds)

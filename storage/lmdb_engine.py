@@ -16,7 +16,7 @@ import lmdb
 from ..protocol.errors import InternalError, StorageFull, StoreFailed, TreadleError
 from .batch import COMMITTED, Answer, Batch, refused
 from .head import conflict_over, judge, pack_row
-from .lmdb_errors import Fault, classify
+from .lmdb_errors import Fault, classify, is_short_write
 from .points import BEFORE_COMMIT, BEFORE_PUT, reach
 from .schema import pack_boot
 from .tables import Table
@@ -84,6 +84,8 @@ class LmdbEngine:
             if error is None:
                 return None
             del answers[answered:]
+            if is_short_write(error):
+                return self._environment.lacks_room() or error
             if classify(error) is not Fault.GROW:
                 return error
             try:

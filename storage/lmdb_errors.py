@@ -29,9 +29,9 @@ from .tables import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Fault", "classify", "open_error", "read_error"]
+__all__ = ["FULL", "Fault", "classify", "is_short_write", "open_error", "read_error"]
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _UNUSABLE_PATH = frozenset(
     {
         errno.EACCES,
@@ -72,11 +72,19 @@ def classify(error: BaseException) -> Fault:
     """Return what kind of fault ended a write transaction."""
     if isinstance(error, lmdb.MapFullError):
         return Fault.GROW
-    if _code(error) in _FULL:
+    if _code(error) in FULL:
         return Fault.FULL
     if isinstance(error, _OF_THE_BATCH):
         return Fault.BATCH
     return Fault.FATAL
+
+
+def is_short_write(error: BaseException) -> bool:
+    """Return whether the disk may have filled up in the middle of one write of many pages.
+
+    LMDB reports that as EIO, which is also what a dying disk says; only a look at the room that is left can tell.
+    """
+    return isinstance(error, lmdb.Error) and _code(error) == errno.EIO
 
 
 def open_error(path: Path, error: lmdb.Error | OSError) -> TreadleError:
@@ -84,7 +92,7 @@ def open_error(path: Path, error: lmdb.Error | OSError) -> TreadleError:
     code = _code(error)
     reason = os.strerror(code) if code > 0 else str(error)
     details = {"path": str(path), "reason": reason}
-    if code in _FULL:
+    if code in FULL:
         return StorageFull(f"no room to open a store in {path}: {reason}", **details)
     if code in _UNUSABLE_PATH:
         return NotAStore(f"{path} cannot be used as a store: {reason}", **details)

@@ -13,7 +13,7 @@ import lmdb
 from ..protocol.errors import StoreClosed, StoreFailed, StoreInUse, TreadleError
 from ..protocol.limits import ABANDONED_MAX, WORKERS_MAX
 from .batch import Answer, Batch, Confirm, tell
-from .directory import check_directory
+from .directory import check_directory, check_store
 from .environment import Environment, open_environment
 from .lmdb_engine import LmdbEngine
 from .lmdb_errors import read_error
@@ -73,6 +73,7 @@ class LmdbStore:
             if self._environment is not None:
                 raise StoreInUse(f"{self.path} is open already", path=str(self.path), holder="this store object")
             if self._read_only:
+                check_store(self.path)
                 self._environment = self._map()
                 _open_stores.add(self)
                 return self._environment.last_boot()

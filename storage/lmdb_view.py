@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
-from ..protocol.errors import StoreClosed
+from ..protocol.errors import StoreClosed, Unavailable
 from .lmdb_errors import read_error
 
 if TYPE_CHECKING:
@@ -99,6 +99,9 @@ class LmdbView:
         if isinstance(error, lmdb.ReadersFullError):
             environment.clear_dead_readers()
         elif isinstance(error, lmdb.MapResizedError):
+            if environment.lock.reads():
+                # Moving the map would end the view that this worker has open.
+                raise Unavailable("the store has grown; end the outer view first") from error
             environment.adopt_size()
         else:
             raise read_error(error) from error

@@ -69,8 +69,16 @@ def test_a_file_system_made_for_the_store_is_a_fine_place(tmp_path: Path) -> Non
     check_directory(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"text" * 5000, b"\0" * 100, b"\0" * 8192], ids=["text", "short", "zeros"])
-@pytest.mark.parametrize("owned", [False, True])
+@pytest.mark.parametrize(
+    ("content", "owned"),
+    [
+        (b"text" * 5000, False),
+        (b"text" * 5000, True),
+        (b"\0" * 100, False),
+        (b"\0" * 8192, False),
+        (b"\0" * 8192, True),
+    ],
+)
 def test_a_data_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes, owned: bool) -> None:
     (tmp_path / "data.mdb").write_bytes(content)
     if owned:
@@ -130,10 +138,22 @@ def test_a_copy_of_the_data_file_alone_is_a_store(tmp_path: Path) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("files", [[], [OWNER_FILE], [OWNER_FILE, "lock.mdb"], ["lock.mdb"], ["data.mdb"]])
-def test_what_a_crash_in_the_first_open_leaves_becomes_a_store(tmp_path: Path, files: list[str]) -> None:
-    for name in files:
-        (tmp_path / name).write_bytes(b"")
+@pytest.mark.parametrize(
+    "files",
+    [
+        {},
+        {OWNER_FILE: b""},
+        {OWNER_FILE: b"", "lock.mdb": b""},
+        {OWNER_FILE: b"", "lock.mdb": bytes(8192), "data.mdb": b""},
+        {OWNER_FILE: b"", "data.mdb": b"half of the meta pages" * 50},
+        {"lock.mdb": b""},
+        {"data.mdb": b""},
+    ],
+    ids=str,
+)
+def test_what_a_crash_in_the_first_open_leaves_becomes_a_store(tmp_path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
     store = LmdbStore(tmp_path)
 
     assert store.open().number == 1
@@ -151,6 +171,26 @@ def test_a_store_keeps_working_with_other_files_beside_it(tmp_path: Path) -> Non
 
     store.close()
     assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("files", [{}, {"data.mdb": b""}, {"data.mdb": b"text" * 5000}, {"holiday.jpg": b"sea"}])
+def test_who_only_reads_makes_no_store_and_no_file(tmp_path: Path, files: dict[str, bytes]) -> None:
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content)
+
+    for path in (tmp_path, tmp_path / "missing"):
+        with pytest.raises(NotAStore):
+            LmdbStore(path, read_only=True).open()
+
+    assert snapshot(tmp_path) == files
+
+
+def test_who_only_reads_makes_no_store_of_an_empty_database(tmp_path: Path) -> None:
+    lmdb.open(str(tmp_path)).close()
+    (tmp_path / OWNER_FILE).write_bytes(b"")
+
+    with pytest.raises(NotAStore):
+        LmdbStore(tmp_path, read_only=True).open()
 
 
 READ_ONLY = """

@@ -42,9 +42,9 @@ class Watched(GrowthLock):
         super().__init__(readers_max)
         self.waits = threading.Semaphore(0)
 
-    def _wait(self, seconds: float | None = None) -> bool:
+    def _wait(self, queue: threading.Condition, seconds: float | None = None) -> bool:
         self.waits.release()
-        return super()._wait(seconds)
+        return super()._wait(queue, seconds)
 
     def wait_for_waiting(self) -> None:
         assert self.waits.acquire(timeout=PATIENCE_S)
@@ -141,8 +141,9 @@ def test_after_closing_everyone_is_turned_away_those_that_wait_too() -> None:
 
     reader.finish()
     assert isinstance(reader.error, StoreClosed)
-    with pytest.raises(StoreClosed):
-        lock.enter()
+    for call in (lock.enter, lock.seize):
+        with pytest.raises(StoreClosed):
+            call()
     assert lock._held == {}
 
 
