@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 from .clock import Timer, TimerHeap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FakeClock"]
+    from .reply import Reply
+
+__all__ = ["FakeClock", "FakeTimers"]
+
+T = TypeVar("T")
 
 logger = logging.getLogger("treadle")
 
@@ -40,9 +44,9 @@ class FakeClock:
         with self._changed:
             return self._now
 
-    def timers(self) -> Self:
-        """Return itself."""
-        return self
+    def timers(self) -> FakeTimers:
+        """Make timers that this clock drives; stopping them leaves those made before and after alone."""
+        return FakeTimers(self)
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Run `call` once the clock was advanced by this many seconds."""
@@ -106,6 +110,33 @@ class FakeClock:
             self._stopped = True
             self._heap.clear()
 
+    def run_until(self, reply: Reply[T], timeout: float = 10.0) -> T:
+        """Move time on, from timer to timer, until a reply is there; return its value or raise its error.
+
+        For what only time can bring about: other workers get no more of it than they need, but no less either, so a
+        body that works meanwhile may find its deadline passed.
+
+        Args:
+            reply: what to wait for.
+            timeout: real seconds, a guard only.
+
+        Raises:
+            TimeoutError: the guard ran out, or nothing is left that time could bring about.
+        """
+        reply.add_done_callback(lambda _reply: self._note())
+        while not reply.done():
+            with self._changed:
+                if not self._changed.wait_for(lambda: reply.done() or self._heap.first_due() is not None, timeout):
+                    raise TimeoutError(f"no reply and no timer within {timeout} seconds")
+            due = self.next_due()
+            if due is not None and not reply.done():
+                self.advance(due)
+        return reply.result(timeout)
+
+    def _note(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+
     def _step(self, end: float) -> Callable[[], object] | None:
         with self._changed:
             due = self._heap.first_due()
@@ -119,3 +150,42 @@ class FakeClock:
         with self._changed:
             self._heap.cancelled()
             self._changed.notify_all()
+
+
+class FakeTimers:
+    """The timers of one runtime on a fake clock, so that a test can close it and open the next on the same clock."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._set: list[Timer] = []
+        self._prune_at = 64
+
+    def after(self, seconds: float, call: Callable[[], object]) -> Timer:
+        """Run `call` once the clock was advanced by this many seconds."""
+        return self._keep(self._clock.after(seconds, call))
+
+    def at(self, due: float, call: Callable[[], object]) -> Timer:
+        """Run `call` once the clock's `monotonic()` reaches `due`, at the next `advance`."""
+        return self._keep(self._clock.at(due, call))
+
+    def stop(self) -> None:
+        """Drop these timers; none goes off any more."""
+        with self._lock:
+            self._stopped = True
+            left, self._set = self._set, []
+        for timer in left:
+            timer.cancel()
+
+    def _keep(self, timer: Timer) -> Timer:
+        with self._lock:
+            stopped = self._stopped
+            if not stopped:
+                self._set.append(timer)
+                if len(self._set) >= self._prune_at:
+                    self._set = [one for one in self._set if one.pending()]
+                    self._prune_at = 64 + 2 * len(self._set)
+        if stopped:
+            timer.cancel()
+        return timer

@@ -6,16 +6,49 @@ import pytest
 
 from treadle.actors.clock import Clock, TimerService
 from treadle.actors.fake_clock import FakeClock
+from treadle.actors.reply import Reply
 
 GUARD = 10
 
 
-def test_it_is_a_clock_and_its_own_timers() -> None:
+def test_it_is_a_clock_and_drives_the_timers_that_it_makes() -> None:
     fake = FakeClock()
     clock: Clock = fake
     timers: TimerService = clock.timers()
+    seen: list[float] = []
+    timers.after(1, lambda: seen.append(fake.monotonic()))
+    timers.at(2, lambda: seen.append(fake.monotonic()))
+    fake.advance(3)
 
-    assert timers is fake
+    assert seen == [1.0, 2.0]
+
+
+def test_stopping_the_timers_of_one_runtime_leaves_those_of_the_next_alone() -> None:
+    clock = FakeClock()
+    first, second = clock.timers(), clock.timers()
+    seen: list[str] = []
+    first.after(1, lambda: seen.append("first"))
+    second.after(1, lambda: seen.append("second"))
+    first.stop()
+    first.after(1, lambda: seen.append("too late"))
+    clock.advance(2)
+
+    assert seen == ["second"]
+
+
+def test_time_runs_from_timer_to_timer_until_a_reply_is_there() -> None:
+    clock = FakeClock()
+    reply: Reply[float] = Reply()
+    clock.after(1, lambda: clock.after(2, lambda: reply.set(clock.monotonic())))
+    clock.after(9, lambda: None)
+
+    assert clock.run_until(reply) == 3.0
+    assert clock.monotonic() == 3.0
+
+
+def test_time_does_not_run_for_what_no_timer_brings_about() -> None:
+    with pytest.raises(TimeoutError, match="no reply and no timer"):
+        FakeClock().run_until(Reply(), timeout=0)
 
 
 def test_time_moves_only_when_told_to() -> None:
