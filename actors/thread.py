@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.decision import Batch as About
 from ..protocol.decision import Decision, Phase, State, Verdict
 from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
-from ..protocol.events import InputWithdrawn, MessagesJoined
+from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined
 from ..protocol.lifecycle import advance, committed, decide, not_written
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
@@ -243,6 +243,10 @@ class ThreadActor(VirtualActor):
             for row in (event.rows if isinstance(event, MessagesJoined) else [event.row])
         ]
         if sequences:
+            first = decision.events[0]
+            if first.__class__ is InputQueued:
+                # A message queued at rest joins in the decision that stores it, so no look-up could find it yet.
+                building.contents[building.encoding.sequence + 1] = (now, first)  # type: ignore[assignment]
             found = self._lookups(building).contents(sequences)
             building.contents.update(found)
             building.encoding.contents = {sequence: content for sequence, (_, content) in found.items()}
