@@ -208,6 +208,8 @@ class Acting:
         from .directory import not_found
 
         fail_waiters(self.entry, not_found(self.entry.thread_id))
+        if self.services.verifier is not None:
+            self.services.verifier.forget(self.entry.number)
         self.services.supervisor.remove_contents(self.entry.number)
 
     def entomb(self, building: Building) -> None:

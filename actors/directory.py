@@ -203,6 +203,8 @@ class Directory:
 
     def _let_go(self, entry: Entry) -> bool:
         # Under the mailbox's lock, so that the next incarnation cannot publish before this one's view is gone.
+        if self._services.verifier is not None and entry.actor is not None and not entry.gone:
+            self._services.verifier.dropped(entry.number, entry.actor.state.facts)
         entry.snapshot = None
         self.dropped(entry)
         return True

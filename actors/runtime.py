@@ -27,6 +27,7 @@ from .recovery import OpenReport, recover
 from .reply import Reply
 from .services import Body, Options, Services
 from .supervisor import Supervisor
+from .verifying import Verifier
 from .wait_graph import WaitGraph
 from .waiting import Await, fail_waiters
 from .workers import WorkerPool, release_lane
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from ..storage.store import Store
-    from .clock import Clock
     from .change_feed import ChangeSubscription
+    from .clock import Clock
 
 __all__ = ["Runtime"]
 
@@ -174,6 +175,7 @@ class Runtime:
         services.dispatcher.on_crash = services.supervisor.crashed
         services.directory = Directory(services)
         services.waits = WaitGraph()
+        services.verifier = Verifier(self._store) if self._options.always_evict else None
         services.loop = LoopHost(
             loop,
             on_closed=lambda tasks: services.supervisor.loop_closed([task.key for task in tasks]),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .hub import Hub
     from .loops import LoopHost
     from .supervisor import Supervisor
+    from .verifying import Verifier
     from .wait_graph import WaitGraph
     from .workers import WorkerPool
 
@@ -64,7 +65,7 @@ class Services:
 
     __slots__ = (
         "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop", "options", "pool", "release_lane", "report",
-        "running", "store", "supervisor", "timers", "waits",
+        "running", "store", "supervisor", "timers", "verifier", "waits",
     )  # fmt: skip
 
     store: Store
@@ -79,6 +80,7 @@ class Services:
     pool: WorkerPool
     release_lane: WorkerPool
     waits: WaitGraph
+    verifier: Verifier | None  # with `always_evict`
     agents: Mapping[str, Body]
     options: Options
     closing: bool  # no START is made by itself any more

@@ -75,6 +75,8 @@ class Supervisor:
             return _refusing(lambda: not_found(entry.thread_id))
         self._fallen.pop(entry.thread_id, None)
         facts = found[1]
+        if self._services.verifier is not None:
+            self._services.verifier.loaded(entry.number, facts)
         actor = ThreadActor.launch(entry.mailbox, self._services, entry, facts, self._services.directory.next_life())
         self._services.directory.resident(entry, actor)
         entry.snapshot = at_rest(entry.number, facts)

@@ -20,7 +20,7 @@ from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
 from ..storage.keys import numbered, value_key
-from ..storage.points import reach
+from ..storage.points import armed, reach
 from .acting import Acting
 from .actor import VirtualActor
 from .building import Building, Lookups
@@ -323,6 +323,11 @@ class ThreadActor(VirtualActor):
         reach(AFTER_CONFIRM)
         self._record = building.record
         trigger = committed(building.about)
+        if armed():
+            _reach_committed(trigger.kind, building)
+        verifier = self.services.verifier
+        if verifier is not None and not building.tombstone:
+            verifier.committed(self.entry.number, self.state.facts)
         decision = decide(self.state, trigger)
         advance(self.state, decision, 0)
         if building.about is About.FINISH:
@@ -364,3 +369,10 @@ class ThreadActor(VirtualActor):
     def wake(self) -> None:
         """Look for waiting rows before other mail."""
         self.take_urgent(Wake())
+
+
+def _reach_committed(about: str, building: Building) -> None:
+    """Pass the points that are named after what a batch was about and after the events in it."""
+    reach(about)
+    for _, _, event in building.events:
+        reach(f"{event.type} committed")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["AFTER_COMMIT", "BEFORE_COMMIT", "BEFORE_PUT", "arm", "disarm", "reach"]
+__all__ = ["AFTER_COMMIT", "BEFORE_COMMIT", "BEFORE_PUT", "arm", "armed", "disarm", "reach"]
 
 BEFORE_PUT: Final = "before put"
 BEFORE_COMMIT: Final = "before commit"
@@ -25,6 +25,11 @@ def reach(name: str) -> None:
     """Pass a point; free of cost unless something is armed. Any worker may call it."""
     if _armed:
         _pass(name)
+
+
+def armed() -> bool:
+    """Say whether any point is armed, for places whose names cost something to make."""
+    return bool(_armed)
 
 
 def arm(name: str, nth: int = 1, action: Callable[[], object] | None = None) -> None:
