@@ -21,6 +21,7 @@ from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
 from ..protocol.messages import Message
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
 from ..storage.encoding import WORK_DELETING
+from ..storage.keys import user_key
 from ..storage.pages import joined_message, to_message
 from ..storage.tables import Table
 from .execution import Execution
@@ -217,6 +218,9 @@ class Acting:
         building.tombstone = True
         building.encoding.ops.append((int(Table.NAMES), self.entry.thread_id.encode(), b""))
         building.encoding.ops.append((int(Table.WORK), building.encoding.prefix, WORK_DELETING))
+        user_id = self._actor.state.facts.user_id
+        if user_id is not None:
+            building.encoding.ops.append((int(Table.USERS), user_key(user_id, self.entry.number), None))
 
     def _after(self, seconds: float, make: Callable[[], object]) -> Timer:
         mailbox = self.entry.mailbox

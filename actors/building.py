@@ -100,7 +100,7 @@ class Building:
         encoding = self.encoding
         ops = encoding.ops
         work = work_kind(facts)
-        if work != self._work_before:
+        if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             ops.append((_WORK, encoding.prefix, work))
         self.record = encode_facts(facts)
         generation, sequence = self._before
