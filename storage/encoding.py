@@ -56,8 +56,9 @@ def work_kind(facts: Facts) -> bytes | None:
 
 
 def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
-    """Return the thread's row in the list of changes: cursor, status, and whether it is gone."""
-    return pack((facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted))
+    """Return the thread's row in the list of changes: cursor, status, and whether it is gone; then only this names it."""
+    change = (facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted)
+    return pack((*change, facts.thread_id) if deleted else change)
 
 
 class Encoding:
