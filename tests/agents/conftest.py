@@ -1,0 +1,25 @@
+"""Owns the stage on which scripts are played: each test that asks for it runs in both worlds and on every store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.agents.stage import Stage, in_coroutine, in_function
+from treadle.storage import LmdbStore, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture(params=["memory", "disk"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> MemoryStore | LmdbStore:
+    return MemoryStore() if request.param == "memory" else LmdbStore(tmp_path / "store")
+
+
+@pytest.fixture(params=["coroutine", "function"])
+def stage(request: pytest.FixtureRequest, store: MemoryStore | LmdbStore) -> Iterator[Stage]:
+    with Stage(store, in_coroutine if request.param == "coroutine" else in_function) as made:
+        yield made
