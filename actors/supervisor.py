@@ -147,9 +147,10 @@ class Supervisor:
 
     def _count(self, entry: Entry, error: BaseException) -> None:
         """Count a crash; beyond the intensity the thread rests until the store is opened again."""
-        self._services.report("actor_crashed", {"thread_id": entry.thread_id, "error": error})
         if isinstance(error, Reload):
+            self._services.report("actor_reloaded", {"thread_id": entry.thread_id, "error": error.__cause__})
             return
+        self._services.report("actor_crashed", {"thread_id": entry.thread_id, "error": error})
         crashes = self._crashes.setdefault(entry.thread_id, Intensity(CRASHES_MAX, CRASH_WINDOW_S))
         if not crashes.exceeded(self._services.clock.monotonic()):
             return

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.decision import Batch as About
 from ..protocol.decision import Decision, Phase, State, Verdict
-from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
+from ..protocol.errors import InternalError, OutcomeUnknown, ThreadTerminated, TreadleError
 from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined
+from ..protocol.events import ThreadTerminated as TerminatedEvent
 from ..protocol.lifecycle import advance, committed, decide, not_written
+from ..protocol.recorded import recorded_id
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
@@ -40,6 +42,8 @@ logger = logging.getLogger("treadle")
 
 AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
+_AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
+                      Kind.DEADLINE, Kind.GRACE_EXPIRED})  # fmt: skip
 
 
 class Answered:
@@ -157,13 +161,15 @@ class ThreadActor(VirtualActor):
         return mails
 
     def _postpone(self, mail: Mail) -> None:
-        """Keep mail until the batch in flight is answered; while FINISH is on its way, refusals are given at once."""
-        assert self._flight is not None
-        if self._flight.about is About.FINISH and isinstance(mail.body, Trigger):
-            decision = self._judge(mail, self._flight)
-            if decision is None or decision.verdict in (Verdict.REFUSE, Verdict.IGNORE):
-                if decision is not None:
-                    self._acting.reply(mail, decision)
+        """Keep mail until the batch in flight is answered; once acceptance is closed, refusals are given at once."""
+        flight = self._flight
+        assert flight is not None
+        if self.state.phase is Phase.FINISHING and isinstance(mail.body, Trigger) and mail.body.kind in _AT_ONCE:
+            decision = self._judge(mail, flight)
+            if decision is None:
+                return
+            if decision.verdict in (Verdict.REFUSE, Verdict.IGNORE) and not _rests_on(flight, mail.body, decision):
+                self._acting.reply(mail, decision)
                 return
         if self._waiting is None:
             self._waiting = deque()
@@ -299,6 +305,10 @@ class ThreadActor(VirtualActor):
             mailbox.put(Mail(Answered(building, answer)), internal=True)
 
         self.services.store.commit(building.seal(self.state.facts, self.services.boot.number, self.life, confirm))
+        if self._waiting and self.state.phase is Phase.FINISHING:
+            # What waited for an earlier batch must not wait for FINISH, and a START behind it, to be refused.
+            for mail in self.postponed():
+                self._postpone(mail)
 
     def _answered(self, body: Answered) -> None:
         building, answer = body.building, body.answer
@@ -369,6 +379,14 @@ class ThreadActor(VirtualActor):
     def wake(self) -> None:
         """Look for waiting rows before other mail."""
         self.take_urgent(Wake())
+
+
+def _rests_on(building: Building, trigger: Any, decision: Decision) -> bool:
+    """Say whether a refusal rests on what is in flight and not yet durable: a receipt, or the thread's termination."""
+    if isinstance(decision.reply, ThreadTerminated):
+        return any(event.__class__ is TerminatedEvent for _, _, event in building.events)
+    given = getattr(trigger, "input_id", None) or getattr(trigger, "control_id", None)
+    return given is not None and any(recorded_id(event) == given for _, _, event in building.events)
 
 
 def _reach_committed(about: str, building: Building) -> None:
