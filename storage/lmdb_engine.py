@@ -85,7 +85,7 @@ class LmdbEngine:
                 return None
             del answers[answered:]
             if is_short_write(error):
-                return self._environment.lacks_room() or error
+                return self._want_of_room() or error
             if classify(error) is not Fault.GROW:
                 return error
             try:
@@ -121,7 +121,7 @@ class LmdbEngine:
         self._boot = None
         self._written += 1
         if self._written % _READER_CHECK_EVERY == 0:
-            self._environment.clear_dead_readers()
+            self._clear_dead_readers()
         return None
 
     def _put(
@@ -157,6 +157,20 @@ class LmdbEngine:
                 answers.append(Answer("committed", change))
             put(row_key, pack_row(batch, own), True, True, False, threads)
         return change
+
+    def _want_of_room(self) -> OSError | None:
+        try:
+            return self._environment.lacks_room()
+        except OSError:
+            _log.exception("after a failed commit the room that is left could not be looked at")
+            return None
+
+    def _clear_dead_readers(self) -> None:
+        try:
+            self._environment.clear_dead_readers()
+        except lmdb.Error:
+            # The commit before it stands, so its batches must not hear of this; the next thousand tries again.
+            _log.exception("slots of dead readers could not be looked for")
 
     def _landed(self, txn_id: int) -> bool | None:
         """Return whether the transaction is what readers now see, or None where they see nothing any more."""

@@ -16,11 +16,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lmdb
 import pytest
 from lmdb.verify import verify
 
 from treadle.protocol.errors import InternalError, StorageFull, StoreFailed
-from treadle.storage import points
+from treadle.storage import lmdb_engine, points
+from treadle.storage.environment import Environment
 from treadle.storage.lmdb_store import LmdbStore
 from treadle.storage.tables import Table
 
@@ -29,9 +31,6 @@ from .driving import PATIENCE_S, Answers, barrier, batch, contents, head, key, r
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import lmdb
-
-    from treadle.storage.environment import Environment
 
 J = Table.JOURNAL
 
@@ -495,7 +494,22 @@ def test_a_boot_that_could_not_be_recorded_is_recorded_with_the_first_commit(
     assert store.open().number == 3
 
 
-def test_dead_readers_are_looked_for_now_and_then(store: LmdbStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("treadle.storage.lmdb_engine._READER_CHECK_EVERY", 2)
+@pytest.mark.parametrize("fails", [False, True])
+def test_dead_readers_are_looked_for_now_and_then_and_that_spoils_no_answer(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch, quiet: None, fails: bool
+) -> None:
+    looked: list[None] = []
 
-    assert {write(store, batch(n))[0].kind for n in range(5)} == {"committed"}
+    def look(self: Environment) -> int:
+        looked.append(None)
+        if fails:
+            raise lmdb.Error("on purpose")
+        return 0
+
+    monkeypatch.setattr(lmdb_engine, "_READER_CHECK_EVERY", 2)
+    monkeypatch.setattr(Environment, "clear_dead_readers", look)
+
+    assert {write(store, batch(n))[0].kind for n in range(7)} == {"committed"}
+
+    assert len(looked) >= 3
+    assert store.failure() is None
