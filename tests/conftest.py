@@ -17,6 +17,8 @@ from hypothesis import HealthCheck, settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytest_plugins = ["treadle.actors.testing"]  # as a user's own conftest does
+
 WORKER_PREFIX = "treadle-"  # every OS thread of ours is named so
 LEAVING_S = 5.0  # for a worker that was told to end; a test that leaves one behind costs this once
 

@@ -1,0 +1,91 @@
+"""Owns the runtimes that a test opened: opens them on the fake clock, closes them, and says what went wrong unseen."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from ..reply import Reply
+from ..runtime import Runtime
+from .crash_points import Crash
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...storage.store import Store
+    from ..fake_clock import FakeClock
+    from ..services import Body
+
+__all__ = ["Report", "Runtimes", "check_reports"]
+
+Report = tuple[str, "Mapping[str, object]"]
+
+_STOPPING_S = 1.0  # real seconds for bodies that end when they are told to; beyond it the clock runs on to their grace
+
+
+class Runtimes:
+    """Opens runtimes for one test.
+
+    Attributes:
+        reports: what they reported, by name, with details. Those of crashes that were not on purpose, and of our own
+            bugs, fail the test at its end; a test that expects them takes them out.
+    """
+
+    def __init__(self, store: Store, clock: FakeClock, *, always_evict: bool = False) -> None:
+        self.reports: list[Report] = []
+        self._store = store
+        self._clock = clock
+        self._always_evict = always_evict
+        self._open: list[Runtime] = []
+
+    def __call__(self, *agents: Body, store: Store | None = None, **options: Any) -> Runtime:
+        """Open a runtime; close the one before first, if it is to have the same store.
+
+        Args:
+            agents: what it hosts.
+            store: by default the test's.
+            options: as of `Runtime`.
+        """
+        options.setdefault("always_evict", self._always_evict)
+        options.setdefault("on_report", lambda name, details: self.reports.append((name, details)))
+        runtime = Runtime(store or self._store, agents=agents, clock=self._clock, **options).open()
+        self._open.append(runtime)
+        return runtime
+
+    def close(self) -> None:
+        """Close them all, the newest first: what still runs is interrupted, and abandoned if it does not stop.
+
+        Raises:
+            CloseIncomplete: a store refused last commits.
+            AssertionError: something was reported that no test wants.
+        """
+        while self._open:
+            self._close(self._open.pop())
+        check_reports(self.reports)
+
+    def _close(self, runtime: Runtime) -> None:
+        closed: Reply[None] = Reply()
+
+        def close() -> None:
+            try:
+                runtime.close(drain_timeout=0)
+            except BaseException as error:  # noqa: BLE001 - it belongs to the test
+                closed.fail(error)
+            else:
+                closed.set(None)
+
+        threading.Thread(target=close, name="treadle-closing", daemon=True).start()
+        try:
+            closed.result(_STOPPING_S)
+        except TimeoutError:
+            self._clock.run_until(closed)
+
+
+def check_reports(reports: Iterable[Report]) -> None:
+    """Raises: AssertionError: an actor crashed and not on purpose, or deciding failed; both are bugs of ours."""
+    wrong = [
+        f"{name} on thread {details.get('thread_id')!r}: {details.get('error')!r}"
+        for name, details in reports
+        if name == "decide_failed" or (name == "actor_crashed" and not isinstance(details.get("error"), Crash))
+    ]
+    assert not wrong, "\n".join(wrong)
