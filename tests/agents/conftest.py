@@ -20,6 +20,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> MemoryStore | LmdbS
 
 
 @pytest.fixture(params=["coroutine", "function"])
-def stage(request: pytest.FixtureRequest, store: MemoryStore | LmdbStore) -> Iterator[Stage]:
-    with Stage(store, in_coroutine if request.param == "coroutine" else in_function) as made:
+def stage(request: pytest.FixtureRequest, store: MemoryStore | LmdbStore, always_evict: bool) -> Iterator[Stage]:
+    with Stage(store, in_coroutine if request.param == "coroutine" else in_function, always_evict=always_evict) as made:
         yield made

@@ -76,15 +76,20 @@ def _throwing(replies: Replies, error: BaseException) -> Callable[[], Reply[Any]
 class Stage:
     """A runtime on a fake clock with one agent, `actor`, and one thread of it."""
 
-    def __init__(self, store: Store, make: Callable[..., FunctionAgent[Awaitable[None] | None]]) -> None:
+    def __init__(
+        self, store: Store, make: Callable[..., FunctionAgent[Awaitable[None] | None]], *, always_evict: bool
+    ) -> None:
         self.store = store
+        self._always_evict = always_evict
         self.clock = FakeClock()
         self._make = make
         self._runtime: Runtime | None = None
         self.thread: Thread
 
     def __call__(self, script: Script, *, arguments: dict[str, Any] | None = None, **options: Any) -> Self:
-        self._runtime = Runtime(self.store, agents=[self._make(script, **options)], clock=self.clock)
+        self._runtime = Runtime(
+            self.store, agents=[self._make(script, **options)], clock=self.clock, always_evict=self._always_evict
+        )
         self._runtime.open()
         self.thread = self._runtime.create_thread("actor", user_id="u1", arguments=arguments).result(PATIENCE_S)
         return self
