@@ -22,7 +22,7 @@ from .owner import OwnerLock
 from .store import Boot
 from .writer import Writer
 
-__all__ = ["READERS_MAX", "LmdbStore"]
+__all__ = ["READERS_MAX", "LmdbStore", "open_here"]
 
 # Workers with a body, written-off ones, and ours: the dispatcher, the loop, the timer, the wire.
 READERS_MAX: Final = WORKERS_MAX + ABANDONED_MAX + 32
@@ -182,6 +182,21 @@ class LmdbStore:
 
 # Strong references in a plain set, for the reason given in owner.py.
 _open_stores: set[LmdbStore] = set()
+
+
+def open_here(path: str | os.PathLike[str]) -> LmdbStore | None:
+    """Return the store object by which this process has a directory open, or None: LMDB must not open a file twice."""
+    try:
+        wanted = Path(path).stat()
+    except OSError:
+        return None
+    for store in list(_open_stores):
+        try:
+            if os.path.samestat(wanted, store.path.stat()):
+                return store
+        except OSError:
+            continue
+    return None
 
 
 def _orphan_in_child() -> None:
