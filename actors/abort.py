@@ -32,14 +32,17 @@ class AbortSignal:
     def __bool__(self) -> bool:
         raise TypeError("an abort signal is neither true nor false; look at .aborted")
 
-    def set(self, reason: str | None, source: str) -> bool:
-        """Raise the signal; the runtime's to call. Returns False when it was raised before."""
+    def mark(self, reason: str | None, source: str) -> bool:
+        """Raise the signal and tell nobody yet; the runtime's to call. Returns False when it was raised before."""
         if self.aborted:
             return False
         self.reason, self.source = reason, source
         self.aborted = True
-        self._raised.set(None)
         return True
+
+    def tell(self) -> None:
+        """Tell all who wait for the signal: their callbacks run here, so no lock may be held. The runtime's to call."""
+        self._raised.set(None)
 
     async def wait(self) -> None:
         """Return once the signal is raised."""

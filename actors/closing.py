@@ -24,13 +24,16 @@ class _Waiter:
         self._changed = threading.Event()
 
     def until_idle(self, seconds: float) -> bool:
+        if seconds <= 0:
+            # Not a timer of no seconds: a fake clock fires none by itself, and no time is no wait on any clock.
+            return not self._services.running
         expired = threading.Event()
 
         def expire() -> None:
             expired.set()
             self._changed.set()
 
-        timer = self._services.timers.after(max(seconds, 0.0), expire)
+        timer = self._services.timers.after(seconds, expire)
         self._services.idle_callbacks.append(self._changed.set)
         try:
             while self._services.running and not expired.is_set():

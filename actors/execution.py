@@ -10,20 +10,21 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from ..protocol.events import Event, MessageAdded
 from ..protocol.errors import TreadleError
+from ..protocol.events import Event, MessageAdded
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate
 from ..storage.codec import pack
 from .abort import AbortSignal
 from .digests import input_digest
 from .fence import ExecutionCancelled, ExecutionFenced
+from .loops import LoopTask
 from .mailbox import Mail
 from .processes import OwnedProcess
 from .reads import MessageHistory, MessagePage, read_created, read_message, read_messages, read_thread_value
-from .reply import Reply
+from .reply import Reply, current_body
 from .services import new_id
 from .waits import BodyWait
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from ..protocol.status import ThreadStatus
     from ..protocol.values import Value
     from .directory import Entry
-    from .loops import LoopTask
     from .services import Body, Services
     from .workers import Job
 
@@ -40,7 +40,7 @@ __all__ = ["Execution", "current_execution"]
 
 T = TypeVar("T")
 
-current_execution: contextvars.ContextVar[Execution | None] = contextvars.ContextVar("treadle_execution", default=None)
+current_execution = cast("contextvars.ContextVar[Execution | None]", current_body)
 """The execution whose body runs here; None outside bodies."""
 
 
@@ -58,8 +58,9 @@ class Execution:
     """
 
     __slots__ = (
-        "_fenced", "_guard", "_lock", "_messages", "_owned", "abort_signal", "agent_id", "body", "body_state", "entry", "handle", "id",
-        "on_withdrawn", "passes", "services", "started_at", "stop_reason", "stopped", "thread_created_at", "user_id",
+        "_fenced", "_guard", "_lock", "_messages", "_owned", "_sleeps", "_told", "abort_signal", "agent_id", "body",
+        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "services", "started_at", "stop_reason", "stopped",
+        "thread_created_at", "user_id",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +86,8 @@ class Execution:
         self._lock = threading.Lock()
         self._fenced = False
         self._owned: list[Any] | None = None
+        self._sleeps: set[Reply[None]] | None = None
+        self._told = False  # the body's task has met its interruption: it must not be cancelled in its clean-up
         self._guard: BodyWait | None = None
 
     @property
@@ -136,10 +139,19 @@ class Execution:
             ExecutionFenced: it no longer owns its thread.
         """
         with self._lock:
-            if self._fenced:
-                raise ExecutionFenced(self.id)
-            if self.abort_signal.aborted:
-                raise self.cancelled()
+            self._admit()
+
+    def _admit(self) -> None:
+        """Raise what `begin` raises; the lock is held."""
+        if self._fenced:
+            raise ExecutionFenced(self.id)
+        if self.abort_signal.aborted:
+            self._told = self._told or (isinstance(self.handle, LoopTask) and self.handle.is_current())
+            raise self.cancelled()
+
+    def interruption(self) -> ExecutionCancelled | None:
+        """Return the error of the interrupted body, None while it was not interrupted."""
+        return self.cancelled() if self.abort_signal.aborted else None
 
     def cancelled(self) -> ExecutionCancelled:
         """Return the error of an interrupted body."""
@@ -147,9 +159,8 @@ class Execution:
 
     def append(self, draft: Draft) -> Reply[Message]:
         """Put a message into history; durable and visible when the reply is there."""
-        return self._send(
-            Append(self.id, MessageAdded(execution_id=self.id, message=draft), draft_size(draft)), draft_size(draft)
-        )
+        size = draft_size(draft)
+        return self._send(Append(self.id, MessageAdded(execution_id=self.id, message=draft), size), size)
 
     def append_event(self, event: Event, size: int) -> Reply[Event]:
         """Put another event of this execution into the journal; durable when the reply is there."""
@@ -200,17 +211,23 @@ class Execution:
         """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
         reply: Reply[None] = Reply()
         try:
-            self.begin("sleep")
+            with self._lock:
+                self._admit()
+                if self._sleeps is None:
+                    self._sleeps = set()
+                self._sleeps.add(reply)
         except BaseException as error:  # noqa: BLE001 - errors of a call come through its reply
             reply.fail(error)
             return reply
         timer = self.services.timers.after(seconds, lambda: reply.set(None))
 
-        def abort() -> None:
+        def over(_reply: Reply[None]) -> None:
             timer.cancel()
-            reply.fail(self.cancelled())
+            with self._lock:
+                if self._sleeps is not None:
+                    self._sleeps.discard(reply)
 
-        self.abort_signal.add_callback(abort)
+        reply.add_done_callback(over)
         return reply
 
     def own(self, resource: T) -> T:
@@ -254,7 +271,10 @@ class Execution:
             recorded: Reply[bool] = self._send(RecordProcess(self.id, process.pid, process.start_time))
             recorded.add_done_callback(lambda done: _released(done, process, reply))
 
-        self.services.release_lane.submit(self.id, launch, lambda error: reply.fail(error) if error else None)
+        try:
+            self.services.release_lane.submit(self.id, launch, lambda error: reply.fail(error) if error else None)
+        except TreadleError as error:
+            reply.fail(error)
         return reply
 
     def _send(self, trigger: Any, size: int = 0) -> Reply[Any]:
@@ -268,16 +288,32 @@ class Execution:
     # The runtime's side: only the actor calls what follows.
 
     def abort(self, reason: str | None, source: str) -> None:
-        """Raise the abort signal, end blocking waits, cancel the coroutine."""
+        """Raise the abort signal and interrupt the body, once: its blocking waits, or its task."""
+        handle = self.handle
         with self._lock:
-            # Under the lock of `begin`: who began before is told, who comes after is refused.
-            self.abort_signal.set(reason, source)
-        guard, handle = self._guard, self.handle
-        if guard is not None:
-            guard.abort(self.cancelled)
-        if handle is not None and handle.cancel() and self.on_withdrawn is not None:
+            # Under the lock of `begin`: who began before is told, who comes after is refused. The body is interrupted
+            # under it too: whoever meets a refusal is told by that, and is not interrupted again while it cleans up.
+            if not self.abort_signal.mark(reason, source):
+                return
+            if self._guard is not None:
+                self._guard.abort(self.cancelled)
+            if isinstance(handle, LoopTask):
+                handle.cancel(lambda: not self._told)
+        if isinstance(handle, LoopTask):
+            # Behind the task's own cancellation, which must not find it awake already.
+            self.services.loop.submit(self._end_sleeps)
+        else:
+            self._end_sleeps()
+        self.abort_signal.tell()
+        if handle is not None and not isinstance(handle, LoopTask) and handle.cancel() and self.on_withdrawn is not None:
             # It stood in line for a worker: it will never run, so its end has to be told here.
             self.on_withdrawn()
+
+    def _end_sleeps(self) -> None:
+        with self._lock:
+            sleeps, self._sleeps = self._sleeps or set(), None
+        for reply in sleeps:
+            reply.fail(self.cancelled())
 
     def fence(self) -> list[Any]:
         """Let nothing have an effect any more, and return what is owned, last first."""
@@ -286,6 +322,13 @@ class Execution:
             owned = self._owned or []
             self._owned = None
         return owned[::-1]
+
+    def forget(self) -> None:
+        """Drop what only a running execution needs: all of it refers back to this, and would wait for the collector."""
+        self.handle = None
+        self.on_withdrawn = None
+        self.body_state = None
+        self._guard = None
 
     def guard(self) -> BodyWait:
         """Return the guard of a plain function's blocking waits."""

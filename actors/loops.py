@@ -62,10 +62,21 @@ class LoopTask:
         self._context = context
         self._wanted = True
 
-    def cancel(self) -> None:
-        """Ask the coroutine to end with `CancelledError`, as often as called; any worker, never blocks."""
+    def cancel(self, still: Callable[[], bool] | None = None) -> None:
+        """Ask the coroutine to end with `CancelledError`, as often as called; any worker, never blocks.
+
+        Args:
+            still: asked on the loop right before; False leaves the coroutine alone.
+        """
         self._wanted = False
-        self._host.submit(self._cancel)
+        self._host.submit(self._cancel if still is None else lambda: self._cancel() if still() else None)
+
+    def is_current(self) -> bool:
+        """Say whether the caller is the coroutine itself, and not another task or worker."""
+        try:
+            return self.task is not None and asyncio.current_task() is self.task
+        except RuntimeError:
+            return False
 
     def ended(self) -> bool:
         """Say whether its end was reported, or it was lost with its loop."""

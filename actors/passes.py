@@ -17,8 +17,6 @@ from .mailbox import Mail
 from .reply import current_wait
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from .services import Services
 
 __all__ = ["begin_pass", "describe_error", "report_lost"]
@@ -46,12 +44,13 @@ def begin_pass(services: Services, execution: Execution) -> None:
         report(error)
 
 
-def _enter(execution: Execution) -> Awaitable[None]:
+async def _enter(execution: Execution) -> None:
+    # In the task's first step and not when it is made: an interrupt may be accepted in between.
     execution.begin("pass")
     made = execution.body.run(execution)
     if made is None:
         raise TypeError(f"agent {execution.body.name!r} runs on the loop and returned no awaitable")
-    return made
+    await made
 
 
 def _call(execution: Execution) -> None:
@@ -65,8 +64,8 @@ def _report(execution: Execution, error: BaseException | None) -> None:
         ended = BodyEnded(execution.id, reason=reason, stopped=stopped)
     elif isinstance(error, asyncio.CancelledError):
         ended = BodyEnded(execution.id, "cancelled")
-    elif isinstance(error, ExecutionFenced):
-        return
+    elif isinstance(error, ExecutionFenced) and execution.fenced:
+        return  # else the body met the fence of another execution, whose state it had kept: an error like any other
     else:
         kind, message = describe_error(error)
         code = getattr(error, "code", None)

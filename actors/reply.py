@@ -47,6 +47,16 @@ class WaitGuard(Protocol):
         """Forget the wait; always called after an `enter` that returned."""
 
 
+class Interruptible(Protocol):
+    """The execution whose body runs here, as a waiting reply knows it."""
+
+    def interruption(self) -> BaseException | None:
+        """Return what an interrupted body is told, None while it was not interrupted."""
+
+
+current_body: ContextVar[Interruptible | None] = ContextVar("treadle_execution", default=None)
+"""The execution whose body runs here; None outside bodies."""
+
 current_wait: ContextVar[WaitGuard | None] = ContextVar("treadle_current_wait", default=None)
 """The guard of the execution whose body runs here; None outside bodies."""
 
@@ -79,7 +89,8 @@ class _Failure:
         return self.error.with_traceback(self.traceback)
 
     def __del__(self) -> None:
-        if not self.taken:
+        # That a body was interrupted is no failure of the call that it abandoned.
+        if not self.taken and not isinstance(self.error, asyncio.CancelledError):
             logger.error("Nobody took the error of a reply: %r", self.error, exc_info=self.error)
 
 
@@ -185,6 +196,13 @@ class Reply(Generic[T]):
                 if self._enlist(waiter):
                     try:
                         yield from waiter.future
+                    except asyncio.CancelledError:
+                        # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
+                        body = current_body.get()
+                        error = None if body is None else body.interruption()
+                        if error is None:
+                            raise
+                        raise error from None
                     finally:
                         # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
                         self._delist(waiter)
