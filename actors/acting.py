@@ -10,13 +10,16 @@ from ..protocol.decision import Action, Decision, Do, Phase, Refusal
 from ..protocol.errors import TreadleError
 from ..protocol.events import (
     Event,
+    ExecutionFinished,
     ExecutionInterrupted,
+    ExecutionLost,
     ExecutionStarted,
     InputQueued,
     JournalEvent,
     MessageAdded,
     MessagesJoined,
 )
+from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
 from ..protocol.messages import Message
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
     from .building import Building
     from .clock import Timer
     from .thread import ThreadActor
-    from .workers import Job
 
 __all__ = ["Acting", "new_messages"]
 
@@ -54,7 +56,19 @@ class Acting:
         blocked: the commit that the store refuses, None when there is none.
     """
 
-    __slots__ = ("_actor", "_deadline", "_grace", "_owned", "_retry", "blocked", "entry", "live", "services")
+    __slots__ = (
+        "_actor",
+        "_deadline",
+        "_grace",
+        "_last",
+        "_owned",
+        "_retry",
+        "_start",
+        "blocked",
+        "entry",
+        "live",
+        "services",
+    )
 
     def __init__(self, actor: ThreadActor) -> None:
         self._actor = actor
@@ -66,6 +80,8 @@ class Acting:
         self._grace: Timer | None = None
         self._retry: Timer | None = None
         self._owned: list[Any] = []
+        self._start: tuple[int, ExecutionStarted] | None = None  # of the execution in the slot
+        self._last: ExecutionRecord | None = None  # of the one before: most waits ask for it, and reading costs more
 
     @property
     def pinned(self) -> bool:
@@ -112,8 +128,8 @@ class Acting:
             messages=new_messages(building.events, building.contents),
         )
         self.live = live
+        self._start = next((at, event) for _, at, event in building.events if isinstance(event, ExecutionStarted))
         self.services.running[execution_id] = live
-        self.services.directory.busy(self.entry)
         if facts.timeout is not None:
             self._deadline = self._after(facts.timeout, lambda: Deadline(execution_id))
         if self.blocked is not None:
@@ -167,10 +183,15 @@ class Acting:
             lambda left: mailbox.put(Mail(Released(execution_id, left)), internal=True),
         )
 
-    def free(self) -> None:
+    def free(self, building: Building) -> None:
         """The end is durable: the execution is over, the slot is free."""
+        last = next(event for _, _, event in building.events if isinstance(event, ExecutionFinished | ExecutionLost))
+        if self._start is not None:
+            self._last = record_of(self._start[1], self._start[0], last, None)
+            self._start = None
         if self.live is not None:
             self.services.running.pop(self.live.id, None)
+            self.live.forget()
             self.services.waits.drop(self.entry.thread_id)
             for call in self.services.idle_callbacks:
                 call()
@@ -312,12 +333,12 @@ class Acting:
     def resolve(self, building: Building) -> None:
         """Tell those who wait for what this batch ended."""
         if self.entry.waiters:
-            resolve(self.services, self.entry, building.events, building.contents)
+            resolve(self.services, self.entry, building.events, building.contents, self._last)
 
     def wait_for(self, wanted: Await, reply: Reply[Any] | None) -> None:
         """Answer a wait, or keep it."""
         assert reply is not None
-        register(self.services, self.entry, self._actor.state.active, wanted, reply)
+        register(self.services, self.entry, self._actor.state.active, self._last, wanted, reply)
 
 
 _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] = {

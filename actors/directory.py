@@ -170,11 +170,6 @@ class Directory:
             self._resident.pop(entry.thread_id, None)
             self._idle.pop(entry.thread_id, None)
 
-    def busy(self, entry: Entry) -> None:
-        """Note that an actor is no longer idle."""
-        with self._lock:
-            self._idle.pop(entry.thread_id, None)
-
     def idle(self, entry: Entry) -> None:
         """Note that an actor has nothing to do since now; beyond the cap the longest idle one is passivated."""
         with self._lock:

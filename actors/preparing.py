@@ -13,17 +13,10 @@ from ..protocol.events import MessageAdded
 from ..protocol.triggers import Kind
 from .building import Lookups
 
-__all__ = ["prepare"]
+__all__ = ["LOOK_UPS"]
 
 _JOINABLE = ("steer", "message")
 _STARTING = ("submit", "message")
-
-
-def prepare(trigger: Any, state: State, lookups: Lookups) -> None:
-    """Fill in what the rule of this trigger reads beyond the facts."""
-    look_up = _LOOK_UPS.get(trigger.kind)
-    if look_up is not None:
-        look_up(trigger, state, lookups)
 
 
 def _input(trigger: Any, state: State, lookups: Lookups) -> None:
@@ -89,7 +82,8 @@ def _retry(trigger: Any, state: State, lookups: Lookups) -> None:
         _starting(trigger, state, lookups)
 
 
-_LOOK_UPS: dict[Kind, Callable[[Any, State, Lookups], None]] = {
+# What fills in, for each kind of trigger, what its rule reads beyond the facts; the others need nothing.
+LOOK_UPS: dict[Kind, Callable[[Any, State, Lookups], None]] = {
     Kind.SUBMIT: _input,
     Kind.STEER: _input,
     Kind.QUEUE: _input,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
+import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-from ..protocol.ids import format_id
 from ..protocol.limits import (
     DRAIN_TIMEOUT_S,
     IDLE_AFTER_S,
@@ -89,6 +89,23 @@ class Services:
     report: Callable[[str, Mapping[str, object]], None]
 
 
+_CHANCE_BYTES = 9
+_chance: deque[bytes] = deque()
+
+
 def new_id(time_us: int) -> str:
-    """Return a fresh id of ours that sorts by time."""
-    return format_id(time_us, secrets.randbits(72))
+    """Return a fresh id of ours that sorts by time; its chance is the system's, drawn for many ids at once.
+
+    A call for each id would give up the interpreter lock each time: 60 µs beside a busy worker, measured, for 0.3.
+    """
+    try:
+        chance = _chance.popleft()
+    except IndexError:
+        drawn = os.urandom(_CHANCE_BYTES * 512)
+        chance = drawn[:_CHANCE_BYTES]
+        _chance.extend(drawn[at : at + _CHANCE_BYTES] for at in range(_CHANCE_BYTES, len(drawn), _CHANCE_BYTES))
+    return f"{time_us:014x}{chance.hex()}"
+
+
+# A child must not draw what its parent draws.
+os.register_at_fork(after_in_child=_chance.clear)

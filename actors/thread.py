@@ -27,7 +27,7 @@ from .acting import Acting
 from .actor import VirtualActor
 from .building import Building, Lookups
 from .mailbox import Mail, Mailbox
-from .preparing import prepare
+from .preparing import LOOK_UPS
 from .services import new_id
 from .waiting import Await
 
@@ -68,7 +68,7 @@ class Nothing:
     __slots__ = ()
 
 
-class Reload(Exception):  # noqa: N818 - not an error: the actor asks to be dropped and read anew
+class Reload(Exception):
     """What the store did cannot be told here; the next incarnation reads it."""
 
 
@@ -242,20 +242,22 @@ class ThreadActor(VirtualActor):
     def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
         if building is None:
             building = Building(self.entry.number, self.state.facts)
-        sequences = [
-            row[0]
-            for event in decision.events
-            if event.__class__ is MessagesJoined or event.__class__ is InputWithdrawn
-            for row in (event.rows if isinstance(event, MessagesJoined) else [event.row])
-        ]
+        sequences: list[int] = []
+        for event in decision.events:
+            if event.__class__ is MessagesJoined:
+                sequences += [row[0] for row in event.rows]
+            elif event.__class__ is InputWithdrawn:
+                sequences.append(event.row[0])
         if sequences:
             first = decision.events[0]
             if first.__class__ is InputQueued:
                 # A message queued at rest joins in the decision that stores it, so no look-up could find it yet.
-                building.contents[building.encoding.sequence + 1] = (now, first)  # type: ignore[assignment]
+                building.contents[building.encoding.sequence + 1] = (now, first)
             found = self._lookups(building).contents(sequences)
             building.contents.update(found)
             building.encoding.contents = {sequence: content for sequence, (_, content) in found.items()}
+        if not decision.events:
+            self._acting.entomb(building)
         if decision.batch is About.FINISH and self.state.facts.processes:
             building.encoding.groups = [group for group, _ in self._lookups(building).groups()]
         building.take(mail, decision, now)
@@ -280,7 +282,9 @@ class ThreadActor(VirtualActor):
         if state.phase is Phase.IDLE and trigger.kind in _STARTERS:
             trigger.new_id = new_id(trigger.now)
         try:
-            prepare(trigger, state, self._lookups(building))
+            look_up = LOOK_UPS.get(trigger.kind)
+            if look_up is not None:
+                look_up(trigger, state, self._lookups(building))
             return decide(state, trigger)
         except TreadleError as error:
             failure: TreadleError = error
@@ -296,8 +300,6 @@ class ThreadActor(VirtualActor):
         return None
 
     def _hand_over(self, building: Building) -> None:
-        if any(decision.closes and not decision.events for _, decision in building.decided):
-            self._acting.entomb(building)
         self._flight = building
         mailbox = self.mailbox
 
@@ -341,7 +343,7 @@ class ThreadActor(VirtualActor):
         decision = decide(self.state, trigger)
         advance(self.state, decision, 0)
         if building.about is About.FINISH:
-            self._acting.free()
+            self._acting.free(building)
         try:
             self._acting.publish(building, answer.change)
             for mail, decided in building.decided:

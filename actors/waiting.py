@@ -15,8 +15,10 @@ from ..protocol.events import (
     ExecutionLost,
     ExecutionStarted,
     InputQueued,
-    InputWithdrawn as InputWithdrawnEvent,
     MessagesJoined,
+)
+from ..protocol.events import (
+    InputWithdrawn as InputWithdrawnEvent,
 )
 from ..protocol.executions import ExecutionRecord
 from ..storage.encoding import RECEIPT_WITHDRAWN
@@ -43,23 +45,43 @@ class Await:
 
 
 def register(
-    services: Services, entry: Entry, active: str | None, wanted: Await, reply: Reply[ExecutionRecord]
+    services: Services,
+    entry: Entry,
+    active: str | None,
+    last: ExecutionRecord | None,
+    wanted: Await,
+    reply: Reply[ExecutionRecord],
 ) -> None:
-    """Answer a wait from what is published, or keep it until that changes; on the actor, with nothing unpublished."""
+    """Answer a wait from what is published, or keep it until that changes; on the actor, with nothing unpublished.
+
+    Args:
+        services: the runtime's.
+        entry: the thread's.
+        active: the execution in the slot.
+        last: the record of the one before, as far as it is known: reading it again costs more.
+        wanted: what is waited for.
+        reply: to set.
+    """
     try:
         if wanted.kind == "execution":
-            _await_execution(services, entry, active, wanted.given, reply)
+            _await_execution(services, entry, active, last, wanted.given, reply)
         else:
-            _await_input(services, entry, active, wanted.given, reply)
+            _await_input(services, entry, active, last, wanted.given, reply)
     except TreadleError as error:
         reply.fail(error)
 
 
 def _await_execution(
-    services: Services, entry: Entry, active: str | None, execution_id: str, reply: Reply[ExecutionRecord]
+    services: Services,
+    entry: Entry,
+    active: str | None,
+    last: ExecutionRecord | None,
+    execution_id: str,
+    reply: Reply[ExecutionRecord],
 ) -> None:
     if execution_id != active:
-        record = execution_record(services, entry, execution_id)
+        known = last is not None and last.execution_id == execution_id
+        record = last if known and last is not None else execution_record(services, entry, execution_id)
         if record.status != "active":
             reply.set(record)
             return
@@ -67,7 +89,12 @@ def _await_execution(
 
 
 def _await_input(
-    services: Services, entry: Entry, active: str | None, given: str, reply: Reply[ExecutionRecord]
+    services: Services,
+    entry: Entry,
+    active: str | None,
+    last: ExecutionRecord | None,
+    given: str,
+    reply: Reply[ExecutionRecord],
 ) -> None:
     cursor = services.directory.snapshot(entry).cursor
     with services.store.view() as view:
@@ -80,7 +107,7 @@ def _await_input(
     if state == RECEIPT_WITHDRAWN:
         raise _withdrawn(entry, given)
     if execution_id is not None:
-        _await_execution(services, entry, active, execution_id, reply)
+        _await_execution(services, entry, active, last, execution_id, reply)
     elif state:
         raise _terminated(entry, given)
     else:
@@ -98,6 +125,7 @@ def resolve(
     entry: Entry,
     events: Iterable[tuple[int, int, Event]],
     contents: Mapping[int, tuple[int, InputQueued]],
+    last: ExecutionRecord | None,
 ) -> None:
     """Tell waiters what a committed and published batch means for them."""
     waiters = entry.waiters
@@ -121,7 +149,8 @@ def resolve(
         elif isinstance(event, ExecutionFinished | ExecutionLost):
             ended = waiters.pop(("e", event.execution_id), None)
             if ended:
-                record = execution_record(services, entry, event.execution_id)
+                known = last is not None and last.execution_id == event.execution_id
+                record = last if known and last is not None else execution_record(services, entry, event.execution_id)
                 for reply in ended:
                     reply.set(record)
     if not waiters:

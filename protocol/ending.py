@@ -209,7 +209,8 @@ def start_not_written(state: State, trigger: Answer) -> Decision:
 
 def finish_committed(state: State, trigger: Answer) -> Decision:
     """The end is durable: the slot is free, and the next START comes before any other mail."""
-    return Decision(Verdict.DECIDE, Phase.IDLE, actions=(Do(Action.WAKE),))
+    actions = (Do(Action.WAKE),) if state.facts.rows or state.resumes else ()
+    return Decision(Verdict.DECIDE, Phase.IDLE, actions=actions)
 
 
 def finish_not_written(state: State, trigger: Answer) -> Decision:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
+from .events import ExecutionFinished, ExecutionLost, ExecutionStarted
 from .status import Outcome
 
-__all__ = ["ExecutionError", "ExecutionRecord", "ExecutionStatus", "project"]
+__all__ = ["ExecutionError", "ExecutionRecord", "ExecutionStatus", "project", "record_of"]
 
 ExecutionStatus = Literal["active", "succeeded", "cancelled", "failed", "interrupted"]
 
@@ -47,6 +48,36 @@ class ExecutionRecord(NamedTuple):
     abandoned: bool = False
     leftovers: tuple[str, ...] = ()
     evidence: dict[str, object] | None = None
+
+
+def record_of(
+    start: ExecutionStarted, started_at: int, last: ExecutionFinished | ExecutionLost | None, live_id: str | None
+) -> ExecutionRecord:
+    """Return the record that a START and what ended it tell together; `last` is None where nothing has."""
+    outcome = last.outcome if isinstance(last, ExecutionFinished) else None
+    status: ExecutionStatus = (
+        "interrupted" if isinstance(last, ExecutionLost) else project(start.execution_id, outcome, live_id)
+    )
+    if isinstance(last, ExecutionFinished):
+        error = ExecutionError(last.error_type, last.error_message) if last.error_type and last.error_message else None
+        return ExecutionRecord(
+            start.execution_id, start.agent_id, status, started_at, last.finished_at, last.outcome, error, last.reason,
+            start.input_id, start.cause, last.abandoned, tuple(last.leftovers),
+        )  # fmt: skip
+    evidence: dict[str, object] | None = None
+    leftovers: tuple[str, ...] = ()
+    if isinstance(last, ExecutionLost):
+        leftovers = tuple(last.leftovers)
+        evidence = {
+            "boot_id": last.boot_id,
+            "last_sequence": last.last_sequence,
+            "cause": last.cause,
+            "dispatched": last.dispatched,
+        }
+    return ExecutionRecord(
+        start.execution_id, start.agent_id, status, started_at, None, None, None, "execution_lost" if last else None,
+        start.input_id, start.cause, False, leftovers, evidence,
+    )  # fmt: skip
 
 
 def project(execution_id: str, outcome: Outcome | None, live_id: str | None) -> ExecutionStatus:

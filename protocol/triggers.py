@@ -242,7 +242,6 @@ class Append(Trigger):
         self.size = size
         self.open_call = True
         self.doubled: str | None = None
-        self.doubled: str | None = None
 
 
 class Consume(Trigger):

@@ -6,7 +6,6 @@ An id or a name that a user chose never makes a key too long: LMDB ends at 511 b
 from __future__ import annotations
 
 import hashlib
-import re
 import struct
 
 from ..protocol.limits import NAME_BYTES_MAX
@@ -18,7 +17,6 @@ __all__ = [
 
 _JOURNAL = struct.Struct(">QIQ")
 _RANKED = struct.Struct(">QBQ")
-_OURS = re.compile(r"[0-9a-f]{32}\Z")
 
 numbered = struct.Struct(">Q").pack
 
@@ -56,8 +54,14 @@ def sequence_of(key: bytes) -> int:
 
 def id_part(given: str) -> bytes:
     """Return an id's bytes in a key; ours take half their length."""
-    if _OURS.match(given):
-        return b"\x01" + bytes.fromhex(given)
+    if len(given) == 32:
+        try:
+            raw = bytes.fromhex(given)
+        except ValueError:
+            return b"\x02" + given.encode()
+        # Upper case and blanks decode too, but would come back as another id.
+        if raw.hex() == given:
+            return b"\x01" + raw
     return b"\x02" + given.encode()
 
 

@@ -19,7 +19,7 @@ from ..protocol.events import (
     MessageAdded,
     MessagesJoined,
 )
-from ..protocol.executions import ExecutionError, ExecutionRecord, project
+from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.messages import Draft, Message
 from .codec import unpack
 from .keys import id_part, journal_key, message_key, numbered, prefix_end, value_key
@@ -242,24 +242,5 @@ def _record(
     at, start = read_event(view, number, generation, started)
     assert isinstance(start, ExecutionStarted), start
     last = read_event(view, number, generation, ended)[1] if 0 < ended <= through else None
-    common = (start.execution_id, start.agent_id)
-    if isinstance(last, ExecutionFinished):
-        error = ExecutionError(last.error_type, last.error_message) if last.error_type and last.error_message else None
-        return ExecutionRecord(
-            *common, project(start.execution_id, last.outcome, live_id), at, last.finished_at, last.outcome, error,
-            last.reason, start.input_id, start.cause, last.abandoned, tuple(last.leftovers),
-        )  # fmt: skip
-    if isinstance(last, ExecutionLost):
-        evidence: dict[str, object] = {
-            "boot_id": last.boot_id,
-            "last_sequence": last.last_sequence,
-            "cause": last.cause,
-            "dispatched": last.dispatched,
-        }
-        return ExecutionRecord(
-            *common, "interrupted", at, None, None, None, "execution_lost", start.input_id, start.cause,
-            leftovers=tuple(last.leftovers), evidence=evidence,
-        )  # fmt: skip
-    return ExecutionRecord(
-        *common, project(start.execution_id, None, live_id), at, input_id=start.input_id, cause=start.cause
-    )
+    assert last is None or isinstance(last, ExecutionFinished | ExecutionLost), last
+    return record_of(start, at, last, live_id)
