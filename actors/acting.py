@@ -33,7 +33,7 @@ from .mailbox import Mail
 from .passes import begin_pass
 from .release import release
 from .reply import Reply
-from .snapshot import Blocked, owner_of, snapshot_of
+from .snapshot import Blocked, Shown, shown_owner
 from .waiting import Await, fail_waiters, register, resolve
 
 if TYPE_CHECKING:
@@ -265,23 +265,29 @@ class Acting:
     def publish(self, building: Building, change: int) -> None:
         """Swap the snapshot and give the new events to whoever watches."""
         entry, state = self.entry, self._actor.state
-        before = entry.snapshot
         entry.gone = building.tombstone
-        snapshot = snapshot_of(entry.number, state.facts, owner_of(state), self.blocked)
-        entry.snapshot = snapshot
-        events: list[JournalEvent] = []
-        if entry.watch is not None:
-            generation = state.facts.generation
-            events = [JournalEvent(Cursor(generation, sequence), at, event) for sequence, at, event in building.events]
-        self.services.hub.published(entry, before, snapshot, events, change)
+        entry.shown = Shown(entry.number, building.values, shown_owner(state), state.phase, self.blocked)
+        hub = self.services.hub
+        if entry.watch is None:
+            if change:
+                hub.change_taken(change)
+            return
+        generation = state.facts.generation
+        events = [JournalEvent(Cursor(generation, sequence), at, event) for sequence, at, event in building.events]
+        snapshot = entry.snapshot
+        assert snapshot is not None
+        hub.published(entry, None, snapshot, events, change)
 
     def show_phase(self) -> None:
         """Swap the snapshot for one with the present phase; facts that are not durable yet are not shown."""
-        shown = self.entry.snapshot
-        if shown is not None:
-            owner = owner_of(self._actor.state)
-            if shown.active != owner or shown.blocked != self.blocked:
-                self.entry.snapshot = shown._replace(active=owner, blocked=self.blocked)
+        shown, state = self.entry.shown, self._actor.state
+        owner = shown_owner(state)
+        if isinstance(shown, Shown):
+            if shown.differs(owner, state.phase, self.blocked):
+                self.entry.shown = shown.with_phase(owner, state.phase, self.blocked)
+        elif shown is not None and (shown.blocked != self.blocked):
+            # As an activation found it: what an earlier life left is shown as lost, until it is settled.
+            self.entry.shown = shown._replace(blocked=self.blocked)
 
     def rest(self) -> None:
         """Nothing is in flight and nobody owns the slot: this actor may go when its time has come."""

@@ -25,7 +25,7 @@ from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior
 from ..storage.batch import Batch
-from ..storage.codec import encode_facts
+from ..storage.codec import encode_values
 from ..storage.encoding import Encoding, change_payload, work_kind
 from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_row, read_rows
 from ..storage.tables import Table
@@ -56,7 +56,7 @@ class Building:
 
     __slots__ = (
         "_before", "_change_before", "_work_before", "about", "change", "contents", "decided", "encoding", "events", "interruption",
-        "record", "tombstone",
+        "record", "tombstone", "values",
     )  # fmt: skip
 
     def __init__(self, number: int, facts: Facts) -> None:
@@ -67,6 +67,7 @@ class Building:
         self.contents: dict[int, tuple[int, InputQueued]] = {}
         self.interruption: ExecutionInterrupted | None = None
         self.record = b""
+        self.values: tuple[Any, ...] = ()
         self.tombstone = False
         self.change = 0
         self._before = (facts.generation, facts.sequence)
@@ -86,9 +87,7 @@ class Building:
             elif kind is ExecutionInterrupted and self.interruption is None:
                 self.interruption = event  # type: ignore[assignment]
         self.decided.append((mail, decision))
-        if decision.batch is About.START or decision.batch is About.FINISH:
-            self.about = decision.batch
-        elif self.about is About.OTHER:
+        if decision.batch is About.START or decision.batch is About.FINISH or self.about is About.OTHER:
             self.about = decision.batch
 
     def full(self) -> bool:
@@ -102,7 +101,8 @@ class Building:
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             ops.append((_WORK, encoding.prefix, work))
-        self.record = encode_facts(facts)
+        self.values = facts.values()
+        self.record = encode_values(self.values)
         generation, sequence = self._before
         created = sequence == 0
         change = None

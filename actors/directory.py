@@ -15,7 +15,7 @@ from ..protocol.errors import ThreadNotFound, ThreadQuarantined
 from ..storage.reading import read_thread, thread_number
 from ..storage.tables import Table
 from .mailbox import Mail, Mailbox
-from .snapshot import Snapshot, at_rest
+from .snapshot import Shown, Snapshot, at_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ class Entry:
         number: its number in the store.
         mailbox: where its mail goes.
         actor: the present incarnation, None while none is needed.
-        snapshot: what the actor published last; None while there is no actor: the store's record is the truth then.
+        shown: what `snapshot` is made of.
         watch: the frames kept for watchers, while there are any.
         waiters: replies that wait for an execution (`e`, id) or an input (`i`, id) to end.
         gone: it was deleted.
@@ -48,7 +48,7 @@ class Entry:
         "mailbox",
         "number",
         "quarantine",
-        "snapshot",
+        "shown",
         "thread_id",
         "waiters",
         "watch",
@@ -59,11 +59,21 @@ class Entry:
         self.number = number
         self.mailbox: Mailbox
         self.actor: ThreadActor | None = None
-        self.snapshot: Snapshot | None = None
+        self.shown: Shown | Snapshot | None = None
         self.watch: Watch | None = None
         self.waiters: dict[tuple[str, str], list[Reply[Any]]] | None = None
         self.quarantine: ThreadQuarantined | None = None
         self.gone = False
+
+    @property
+    def snapshot(self) -> Snapshot | None:
+        """What the actor published last; None while there is no actor: the store's record is the truth then."""
+        shown = self.shown
+        return shown.snapshot() if shown.__class__ is Shown else shown  # type: ignore[return-value]
+
+    @snapshot.setter
+    def snapshot(self, snapshot: Snapshot | None) -> None:
+        self.shown = snapshot
 
 
 class Directory:

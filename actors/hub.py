@@ -10,6 +10,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..protocol.errors import RuntimeClosed
 from ..protocol.frames import Frame
 from ..storage.changes import last_change
 from .burst import Burst, burst_for
@@ -113,6 +114,10 @@ class Hub:
         if watch is not None:
             watch.publish(snapshot, events)
 
+    def change_taken(self, change: int) -> None:
+        """Account for the change number of a thread that nobody watches; the flush at the end of the act wakes."""
+        self.watermark.publish(change)
+
     def change_published(self, change: int) -> None:
         """Account for a number that no actor will publish, its own having crashed; else all later ones wait for it."""
         self.watermark.publish(change)
@@ -169,11 +174,15 @@ class Hub:
         with self.store.view() as view:
             return pending_requests(view, snapshot)
 
-    def attach(self, entry: Watched) -> Watch | None:
-        """Return a thread's watch for one more reader, made where there is none; None once the hub is closed."""
+    def check_open(self) -> None:
+        """Raises: RuntimeClosed: no subscription begins any more; those that have begun end by themselves."""
+        if self.closed:
+            raise RuntimeClosed("the runtime is closed; a subscription begins while it is open")
+
+    def attach(self, entry: Watched) -> Watch:
+        """Return a thread's watch for one more reader, made where there is none. Raises: RuntimeClosed."""
         with self._lock:
-            if self.closed:
-                return None
+            self.check_open()
             watch = entry.watch
             if watch is None:
                 watch = entry.watch = Watch(entry)

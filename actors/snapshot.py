@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..protocol.cursors import Cursor
 from ..protocol.decision import Phase, State
@@ -13,7 +13,7 @@ from ..protocol.facts import Facts
 from ..protocol.receipts import ActiveExecution
 from ..protocol.status import ThreadStatus
 
-__all__ = ["Blocked", "Snapshot", "at_rest", "snapshot_of"]
+__all__ = ["Blocked", "Shown", "Snapshot", "at_rest", "shown_owner", "snapshot_of"]
 
 
 class Blocked(NamedTuple):
@@ -52,6 +52,44 @@ class Snapshot(NamedTuple):
     blocked: Blocked | None = None
 
 
+class Shown:
+    """What a thread's actor published, made into a snapshot when somebody looks: most is never looked at.
+
+    Immutable but for that; a phase or a refused commit makes another one.
+    """
+
+    __slots__ = ("_snapshot", "active", "blocked", "number", "phase", "values")
+
+    def __init__(
+        self, number: int, values: tuple[Any, ...], active: str | None, phase: Phase, blocked: Blocked | None = None
+    ) -> None:
+        self.number = number
+        self.values = values  # of the durable facts
+        self.active = active
+        self.phase = phase
+        self.blocked = blocked
+        self._snapshot: Snapshot | None = None
+
+    def snapshot(self) -> Snapshot:
+        """Return the snapshot; any worker."""
+        made = self._snapshot
+        if made is None:
+            facts = Facts.from_values(self.values)
+            owner = None
+            if self.active is not None:
+                owner = ActiveExecution(self.active, facts.agent_id, facts.started_at, self.phase.value)  # type: ignore[arg-type]
+            made = self._snapshot = snapshot_of(self.number, facts, owner, self.blocked)
+        return made
+
+    def differs(self, active: str | None, phase: Phase, blocked: Blocked | None) -> bool:
+        """Say whether owner, phase or refusal are others now."""
+        return self.active != active or (active is not None and self.phase is not phase) or self.blocked != blocked
+
+    def with_phase(self, active: str | None, phase: Phase, blocked: Blocked | None) -> Shown:
+        """Return the same facts with another owner, phase or refusal."""
+        return Shown(self.number, self.values, active, phase, blocked)
+
+
 def snapshot_of(number: int, facts: Facts, active: ActiveExecution | None, blocked: Blocked | None = None) -> Snapshot:
     """Return the view of durable facts and of who owns the slot."""
     return Snapshot(
@@ -85,12 +123,8 @@ def at_rest(number: int, facts: Facts) -> Snapshot:
     return snapshot_of(number, facts, None)
 
 
-def owner_of(state: State) -> ActiveExecution | None:
-    """Return the live owner as snapshots show it: from START committed to FINISH committed."""
-    if (
-        state.active is None
-        or state.phase is Phase.STARTING
-        or (state.ending is not None and state.ending.lost is not None)
-    ):
+def shown_owner(state: State) -> str | None:
+    """Return the live execution as snapshots show it: from START committed to FINISH committed."""
+    if state.phase is Phase.STARTING or (state.ending is not None and state.ending.lost is not None):
         return None
-    return state.ownership()
+    return state.active

@@ -45,7 +45,7 @@ STORED: Final = (
     "generation", "sequence", "last_time",
     "state", "since", "reason",
     "held", "hold_reason", "terminated_at", "failed_through",
-    "execution_id", "started_at", "steerable", "timeout", "interrupted_by", "interrupt_sequence",
+    "execution_id", "started_at", "steerable", "timeout", "interrupted_by", "start_sequence",
     "steers", "steer_bytes", "waiting_messages", "waiting_submits", "queued_plain", "queued_silent",
     "open_calls", "open_bytes", "pending", "processes",
     "messages", "counts", "executions", "lost_at",
@@ -76,7 +76,7 @@ class Facts:
     steerable: bool
     timeout: float | None
     interrupted_by: str | None  # source of the first accepted interruption of this execution
-    interrupt_sequence: int
+    start_sequence: int  # of the newest START
     steers: int  # unread rows bound to this execution
     steer_bytes: int
     waiting_messages: int  # rows, not messages
@@ -183,6 +183,8 @@ def _new(cls: type[Facts]) -> Facts:
 
 def message_class(draft: Draft) -> int:
     """Return the class a message is counted and paged under: twice its depth, plus one where it is silent."""
+    if len(draft) == 3:  # id, role and content alone
+        return 0
     return 2 * int(draft.get("depth", 0)) + (1 if draft.get("silent") else 0)
 
 
@@ -200,7 +202,7 @@ def _created(facts: Facts, event: ThreadCreated, at: int) -> None:
 def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
     facts.execution_id, facts.agent_id, facts.started_at = event.execution_id, event.agent_id, at
     facts.steerable, facts.timeout = event.steerable, event.timeout
-    facts.interrupted_by, facts.interrupt_sequence = None, 0
+    facts.interrupted_by, facts.start_sequence = None, facts.sequence
     facts.held, facts.hold_reason = False, None
     facts.executions += 1
     for draft in event.messages:
@@ -226,7 +228,7 @@ def _lost(facts: Facts, event: ExecutionLost, at: int) -> None:
 
 def _interrupted(facts: Facts, event: ExecutionInterrupted, at: int) -> None:
     if facts.interrupted_by is None:
-        facts.interrupted_by, facts.interrupt_sequence = event.source, facts.sequence
+        facts.interrupted_by = event.source
     elif facts.interrupted_by == "deadline":
         facts.interrupted_by = "deadline, then interrupted"  # recorded once; it changes nothing
     if event.hold:

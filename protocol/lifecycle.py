@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from . import admission, controls, ending, running
 from .decision import Batch, Decision, Phase, State, Verdict
 from .errors import InternalError
-from .events import ExecutionStarted
 from .triggers import Answer, Kind, Trigger
 
 __all__ = ["TABLE", "Cell", "advance", "classify", "decide"]
@@ -312,11 +311,11 @@ def decide(state: State, trigger: Trigger) -> Decision:
 def advance(state: State, decision: Decision, now: int) -> None:
     """Move a state as a decision says: fold its events, `now` and one microsecond further each, and take its phase."""
     facts = state.facts
-    for rank, event in enumerate(decision.events):
-        facts.fold(event, now + rank)
+    for event in decision.events:
+        facts.fold(event, now)
+        now += 1
     if decision.batch is Batch.START:
-        started = next(event for event in decision.events if isinstance(event, ExecutionStarted))
-        state.active = started.execution_id
+        state.active = facts.execution_id
     if decision.ending is not None:
         state.ending = decision.ending
     if decision.unrecorded is not None:
@@ -344,9 +343,12 @@ _NOT_WRITTEN = {
 }
 
 
+_DURABLE = {batch: Answer(kind) for batch, kind in _COMMITTED.items()}
+
+
 def committed(batch: Batch) -> Answer:
-    """Return the trigger that says a batch is durable."""
-    return Answer(_COMMITTED[batch])
+    """Return the trigger that says a batch is durable: the same one each time, since it carries nothing else."""
+    return _DURABLE[batch]
 
 
 def not_written(batch: Batch, code: str, message: str, interruption: Any = None) -> Answer:

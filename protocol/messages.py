@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import InvalidInput, LimitExceeded, shorten
 from .ids import check_id
@@ -49,11 +49,15 @@ class Message(BaseModel):
     metadata: dict[str, Any] | None = None
     status: Literal["pending", "completed", "failed"] | None = "completed"
     tool_status: Literal["success", "error"] | None = None
-    attachments: list[dict[str, Any]] = []
+    # A factory, since pydantic deep-copies a mutable default for every message.
+    attachments: list[dict[str, Any]] = Field(default_factory=list)
 
 
 def draft_size(draft: Draft) -> int:
     """Return about how many bytes a draft takes once encoded; never less than its content."""
+    if len(draft) == 3:  # id, role and content: nearly all of them
+        content = draft["content"] or ""
+        return _OVERHEAD + (len(content) if content.isascii() else len(content.encode()))
     return _measure(draft)
 
 

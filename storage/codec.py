@@ -1,6 +1,6 @@
 """Owns the bytes of a record: msgpack with a schema version in front. Knows no key and no table layout.
 
-Decoding returns a value that encodes to the same bytes again, or raises `CorruptRecord`; nothing else, whatever the bytes.
+Decoding returns a value that encodes to an equal record, or raises `CorruptRecord`; nothing else, whatever the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..protocol.events import EVENT_TYPES, Event
 from ..protocol.facts import STORED, Facts
 from .tables import Table
 
-__all__ = ["VERSION", "decode_event", "decode_facts", "encode_event", "encode_facts", "pack", "unpack"]
+__all__ = ["VERSION", "decode_event", "decode_facts", "encode_event", "encode_facts", "encode_values", "pack", "unpack"]
 
 VERSION = 1  # of every record; a later version reads the earlier ones
 
@@ -80,7 +80,12 @@ def decode_event(data: bytes, key: bytes) -> tuple[int, Event]:
 
 def encode_facts(facts: Facts) -> bytes:
     """Return the thread record that stands behind the head in the thread's row."""
-    packed: bytes = _local.pack((VERSION, *facts.values()))
+    return encode_values(facts.values())
+
+
+def encode_values(values: tuple[Any, ...]) -> bytes:
+    """Return the thread record of facts' values."""
+    packed: bytes = _local.pack((VERSION, *values))
     return packed
 
 

@@ -174,6 +174,8 @@ class MessageReader:
 
 def to_message(draft: Draft, at: int) -> Message:
     """Return the record of a draft that joined history at a time (microseconds)."""
+    if len(draft) == 3:
+        return Message(id=draft["id"], role=draft["role"], content=draft["content"], created_at=at)
     fields = {name: value for name, value in draft.items() if name not in _INTERNAL}
     return Message(created_at=at, **fields)
 
