@@ -47,8 +47,8 @@ class Cursor(NamedTuple):
 
 
 def _is_number(text: str) -> bool:
-    # `str.isdigit` alone also takes digits of other scripts; 19 digits hold every 63-bit number.
-    return text.isascii() and text.isdigit() and len(text) <= 19
+    # `str.isdigit` alone also takes digits of other scripts; 19 digits hold every 63-bit number. One place has one text.
+    return text.isascii() and text.isdigit() and len(text) <= 19 and (text == "0" or text[0] != "0")
 
 
 START_SEQUENCE = 0
