@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 from .reply import Reply
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["AbortSignal"]
+
+# One for all signals, since it is held for two bytecodes; reentrant, since a signal handler may interrupt.
+_LOCK = threading.RLock()
 
 
 class AbortSignal:
@@ -27,7 +31,7 @@ class AbortSignal:
         self.aborted = False
         self.reason: str | None = None
         self.source = ""
-        self._raised: Reply[None] = Reply()
+        self._raised: Reply[None] | None = None  # made for the first who waits: most executions have nobody
 
     def __bool__(self) -> bool:
         raise TypeError("an abort signal is neither true nor false; look at .aborted")
@@ -37,25 +41,37 @@ class AbortSignal:
         if self.aborted:
             return False
         self.reason, self.source = reason, source
-        self.aborted = True
+        with _LOCK:
+            self.aborted = True
         return True
 
     def tell(self) -> None:
         """Tell all who wait for the signal: their callbacks run here, so no lock may be held. The runtime's to call."""
-        self._raised.set(None)
+        with _LOCK:
+            raised = self._raised
+        if raised is not None:
+            raised.set(None)
+
+    def _awaited(self) -> Reply[None]:
+        with _LOCK:
+            if self._raised is None:
+                self._raised = Reply()
+                if self.aborted:
+                    self._raised.set(None)
+            return self._raised
 
     async def wait(self) -> None:
         """Return once the signal is raised."""
-        await self._raised
+        await self._awaited()
 
     def wait_blocking(self, timeout: float | None = None) -> bool:
         """Block this worker until the signal is raised, at most `timeout` seconds; return whether it is."""
         try:
-            self._raised.result(timeout)
+            self._awaited().result(timeout)
         except TimeoutError:
             return self.aborted
         return True
 
     def add_callback(self, call: Callable[[], object]) -> None:
         """Call `call()` once the signal is raised, on the worker that raises it, or here and now if it is raised already."""
-        self._raised.add_done_callback(lambda _reply: call())
+        self._awaited().add_done_callback(lambda _reply: call())

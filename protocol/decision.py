@@ -15,7 +15,7 @@ from .inbox import Row
 from .receipts import ActiveExecution
 from .status import Outcome
 
-__all__ = ["Action", "Batch", "Decision", "Do", "Ending", "Phase", "Refusal", "State", "Verdict"]
+__all__ = ["CLOSE", "Action", "Batch", "Decision", "Do", "Ending", "Phase", "Refusal", "State", "Verdict"]
 
 
 class Phase(StrEnum):
@@ -75,6 +75,10 @@ class Do(NamedTuple):
 
     action: Action
     about: Any = None
+
+
+# Acceptance closes: nothing that the body does counts any more, and what it owns is released.
+CLOSE = (Do(Action.FENCE), Do(Action.RELEASE))
 
 
 class Ending(NamedTuple):

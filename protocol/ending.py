@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .decision import Action, Batch, Decision, Do, Ending, Phase, State, Verdict
+from .decision import CLOSE, Action, Batch, Decision, Do, Ending, Phase, State, Verdict
 from .events import (
     Event,
     ExecutionFinished,
@@ -29,6 +29,9 @@ __all__ = [
     "join_not_written", "lost_active", "lost_at_rest", "refused", "retry_at_rest", "retry_finish",
     "start_committed", "start_not_written", "wake",
 ]  # fmt: skip
+
+
+_FREE = (Do(Action.FREE),)
 
 
 def abort_reason(state: State) -> str:
@@ -107,7 +110,7 @@ def _hand_over(events: list[Event], ending: Ending) -> Decision:
         Verdict.DECIDE,
         Phase.FINISHING,
         events,
-        actions=(Do(Action.FREE),),
+        actions=_FREE,
         batch=Batch.FINISH,
         closes=True,
         ending=ending,
@@ -154,7 +157,7 @@ def lost_active(state: State, trigger: Lost) -> Decision:
     ending = Ending(
         None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers
     )
-    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=(Do(Action.FENCE), Do(Action.RELEASE)), ending=ending)
+    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=CLOSE, ending=ending)
 
 
 def retry_finish(state: State, trigger: RetryDue) -> Decision:
@@ -242,7 +245,7 @@ def join_not_written(state: State, trigger: Answer) -> Decision:
         trigger.error_message or "The store refused the messages of the next pass.",
         "storage_full" if trigger.error_code == "storage_full" else "step_error",
     )
-    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=(Do(Action.FENCE), Do(Action.RELEASE)), ending=ending)
+    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=CLOSE, ending=ending)
 
 
 def act(state: State, trigger: Answer) -> Decision:

@@ -6,8 +6,10 @@ or acceptance is closed and later mail belongs to the next execution. There is n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .controls import interrupt, interruption, is_deadline, refuse_unread
-from .decision import Action, Batch, Decision, Do, Ending, Phase, Refusal, State, Verdict
+from .decision import CLOSE, Action, Batch, Decision, Do, Ending, Phase, Refusal, State, Verdict
 from .ending import abort_reason, call_results
 from .errors import InvalidInput
 from .events import MessageAdded, MessagesJoined, ProcessRecorded, RequestOpened
@@ -71,7 +73,7 @@ def consume(state: State, trigger: Consume) -> Decision:
     return Decision(Verdict.DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
 
 
-def _joinable(rows: list[Row]) -> list[Row]:
+def _joinable(rows: Sequence[Row]) -> list[Row]:
     # A submit wants an execution of its own: it never joins one that runs.
     return [row for row in rows if row.kind != "submit"]
 
@@ -108,7 +110,7 @@ def close(state: State, ending: Ending) -> Decision:
     return Decision(
         Verdict.DECIDE,
         Phase.FINISHING,
-        at_once=(Do(Action.FENCE), Do(Action.RELEASE)),
+        at_once=CLOSE,
         ending=ending,
     )
 

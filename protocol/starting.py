@@ -13,6 +13,9 @@ from .messages import Draft
 __all__ = ["may_start", "start", "start_events", "start_from_rows"]
 
 
+_DISPATCH = (Do(Action.DISPATCH),)
+
+
 def may_start(state: State) -> bool:
     """Say whether waiting rows may start an execution by themselves."""
     facts = state.facts
@@ -62,7 +65,7 @@ def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Dec
         Phase.STARTING,
         events,
         reply,
-        actions=(Do(Action.DISPATCH),),
+        actions=_DISPATCH,
         batch=Batch.START,
         closes=True,
         joined=tuple(joined),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
@@ -64,15 +65,18 @@ class Prior(NamedTuple):
 
 
 class Trigger:
-    """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id."""
+    """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id.
 
-    __slots__ = ("execution_id", "new_id", "now")
+    What most triggers leave as it is stands on the class: one is made for every mail.
+    """
+
     kind: Kind
+    execution_id: str | None = None
+    now: int = 0
+    new_id: str = ""
 
     def __init__(self, execution_id: str | None = None) -> None:
         self.execution_id = execution_id
-        self.now = 0
-        self.new_id = ""
 
 
 OnBusy = Literal["reject", "queue", "steer", "interrupt"]
@@ -81,31 +85,32 @@ OnBusy = Literal["reject", "queue", "steer", "interrupt"]
 class Input(Trigger):
     """What `submit`, `steer` and `queue_message` have in common: content under an id, judged once."""
 
-    __slots__ = ("digest", "input_id", "messages", "prior", "rows", "size")
+    prior: Prior | None = None
+    rows: Sequence[Row] = ()
 
     def __init__(
         self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, execution_id: str | None = None
     ) -> None:
-        super().__init__(execution_id)
+        self.execution_id = execution_id
         self.input_id = input_id
         self.messages = messages
         self.size = size
         self.digest = digest  # None: the id was made here, so no repeat can carry it
-        self.prior: Prior | None = None
-        self.rows: list[Row] = []
 
 
 class Submit(Input):
     """An input that wants an execution of its own."""
 
-    __slots__ = ("on_busy", "timeout")
     kind = Kind.SUBMIT
 
     def __init__(
         self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, on_busy: OnBusy = "reject",
         timeout: float | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(input_id, messages, size, digest)
+        self.input_id = input_id
+        self.messages = messages
+        self.size = size
+        self.digest = digest
         self.on_busy = on_busy
         self.timeout = timeout
 
@@ -113,7 +118,6 @@ class Submit(Input):
 class Steer(Input):
     """Messages for the execution `execution_id`, and no other; `input_id` is the control id."""
 
-    __slots__ = ()
     kind = Kind.STEER
 
 
@@ -123,7 +127,6 @@ class Queue(Input):
     With an execution id it comes from a body of this very thread, and is fenced like all that body says.
     """
 
-    __slots__ = ("originating",)
     kind = Kind.QUEUE
 
     def __init__(
@@ -137,8 +140,8 @@ class Queue(Input):
 class Interrupt(Trigger):
     """A request to end the execution `execution_id`; `control_id` makes it repeatable."""
 
-    __slots__ = ("control_id", "digest", "hold", "prior", "reason", "source")
     kind = Kind.INTERRUPT
+    prior: Prior | None = None
 
     def __init__(
         self, execution_id: str, *, reason: str | None = None, source: Literal["user", "system", "parent"] = "user",
@@ -150,31 +153,24 @@ class Interrupt(Trigger):
         self.hold = hold
         self.control_id = control_id
         self.digest = digest
-        self.prior: Prior | None = None
 
 
 class Stop(Trigger):
     """Interrupt whatever is active, and hold."""
 
-    __slots__ = ()
     kind = Kind.STOP
 
 
 class Resume(Trigger):
     """Lift the hold and start what waits, or run on the history there is."""
 
-    __slots__ = ("rows",)
     kind = Kind.RESUME
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[Row] = []
+    rows: Sequence[Row] = ()
 
 
 class Terminate(Trigger):
     """Take no further input, ever."""
 
-    __slots__ = ("source",)
     kind = Kind.TERMINATE
 
     def __init__(self, source: str | None = None) -> None:
@@ -185,14 +181,12 @@ class Terminate(Trigger):
 class Delete(Trigger):
     """Remove a thread that is terminated and at rest."""
 
-    __slots__ = ()
     kind = Kind.DELETE
 
 
 class Withdraw(Trigger):
     """Take a waiting input back; `row` is it, `known` says whether the id was ever recorded, `withdrawn` before."""
 
-    __slots__ = ("input_id", "known", "row", "withdrawn")
     kind = Kind.WITHDRAW
 
     def __init__(self, input_id: str) -> None:
@@ -206,7 +200,6 @@ class Withdraw(Trigger):
 class Inject(Trigger):
     """Put a message into history at once, from outside any execution."""
 
-    __slots__ = ("message",)
     kind = Kind.INJECT
 
     def __init__(self, message: Draft) -> None:
@@ -217,7 +210,6 @@ class Inject(Trigger):
 class SetValue(Trigger):
     """Set or delete a value; the encoded content travels beside the trigger. With an execution id it is a body's."""
 
-    __slots__ = ("deleted", "encoded", "key")
     kind = Kind.SET_VALUE
 
     def __init__(self, key: str, encoded: bytes | None, execution_id: str | None = None) -> None:
@@ -233,32 +225,26 @@ class Append(Trigger):
     `open_call` says whether the call that it answers is open, `doubled` names a call it opens that is open already.
     """
 
-    __slots__ = ("doubled", "event", "open_call", "size")
     kind = Kind.APPEND
+    open_call: bool = True
+    doubled: str | None = None
 
     def __init__(self, execution_id: str, event: Event, size: int) -> None:
-        super().__init__(execution_id)
+        self.execution_id = execution_id
         self.event = event
         self.size = size
-        self.open_call = True
-        self.doubled: str | None = None
 
 
 class Consume(Trigger):
     """The body of `execution_id` asks for what has arrived."""
 
-    __slots__ = ("rows",)
     kind = Kind.CONSUME
-
-    def __init__(self, execution_id: str) -> None:
-        super().__init__(execution_id)
-        self.rows: list[Row] = []
+    rows: Sequence[Row] = ()
 
 
 class RecordProcess(Trigger):
     """The body of `execution_id` is about to run a process group."""
 
-    __slots__ = ("group", "start_time")
     kind = Kind.RECORD_PROCESS
 
     def __init__(self, execution_id: str, group: int, start_time: int) -> None:
@@ -270,83 +256,69 @@ class RecordProcess(Trigger):
 class BodyEnded(Trigger):
     """A pass of the body of `execution_id` is over: `how` it ended, with the error where there was one."""
 
-    __slots__ = ("error_message", "error_type", "how", "open_calls", "pending", "reason", "rows", "stopped")
     kind = Kind.BODY_ENDED
+    rows: Sequence[Row] = ()
+    open_calls: Sequence[str] = ()
+    pending: Sequence[str] = ()
 
     def __init__(
         self, execution_id: str, how: Literal["returned", "cancelled", "raised"] = "returned", *, error_type: str | None = None,
         error_message: str | None = None, reason: str | None = None, stopped: bool = False,
     ) -> None:  # fmt: skip
-        super().__init__(execution_id)
+        self.execution_id = execution_id
         self.how = how
         self.error_type = error_type
         self.error_message = error_message
         self.reason = reason  # a stop code of the loop, None for a plain return
         self.stopped = stopped  # by `execution.stop()`, a limit or a session boundary: nothing further begins
-        self.rows: list[Row] = []
-        self.open_calls: list[str] = []
-        self.pending: list[str] = []
 
 
 class Deadline(Trigger):
     """The time given to `execution_id` is over."""
 
-    __slots__ = ()
     kind = Kind.DEADLINE
 
 
 class GraceExpired(Trigger):
     """The body of `execution_id` did not stop within its grace."""
 
-    __slots__ = ()
     kind = Kind.GRACE_EXPIRED
 
 
 class Closing(Trigger):
     """What a FINISH or a settling batch must close: unread steers, open calls, pending requests."""
 
-    __slots__ = ("open_calls", "pending", "rows")
-
-    def __init__(self, execution_id: str | None = None) -> None:
-        super().__init__(execution_id)
-        self.rows: list[Row] = []
-        self.open_calls: list[str] = []
-        self.pending: list[str] = []
+    rows: Sequence[Row] = ()
+    open_calls: Sequence[str] = ()
+    pending: Sequence[str] = ()
 
 
 class Released(Closing):
     """What `execution_id` owned is closed, or given up as `leftovers`."""
 
-    __slots__ = ("leftovers",)
     kind = Kind.RELEASED
 
     def __init__(self, execution_id: str, leftovers: tuple[str, ...] = ()) -> None:
-        super().__init__(execution_id)
+        self.execution_id = execution_id
         self.leftovers = leftovers
 
 
 class RetryDue(Closing):
     """The time has come to try a refused commit again."""
 
-    __slots__ = ()
     kind = Kind.RETRY_DUE
 
 
 class Wake(Trigger):
     """Look whether waiting rows can start; a lost or doubled wake costs latency only."""
 
-    __slots__ = ("rows",)
     kind = Kind.WAKE
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows: list[Row] = []
+    rows: Sequence[Row] = ()
 
 
 class Lost(Closing):
     """The executor of `execution_id` is gone: process death, actor crash, loss of a loop or worker."""
 
-    __slots__ = ("boot_id", "cause", "dispatched", "leftovers")
     kind = Kind.LOST
 
     def __init__(
@@ -361,8 +333,6 @@ class Lost(Closing):
 
 class Answer(Trigger):
     """What the store said of the batch in flight."""
-
-    __slots__ = ("error_code", "error_message", "interruption", "kind")
 
     def __init__(
         self, kind: Kind, error_code: str | None = None, error_message: str | None = None,
