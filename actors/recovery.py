@@ -104,7 +104,7 @@ def _settle(services: Services, running: list[tuple[int, Facts]]) -> tuple[tuple
     for number, facts in running:
         reply: Reply[bool] = Reply()
         entry = services.directory.enter(facts.thread_id, number)
-        entry.mailbox.put(Mail(Settled(), reply), internal=True)
+        entry.mailbox.put(Mail(Settled(facts.execution_id), reply), internal=True)
         replies.append((facts.thread_id, reply))
     settled: list[str] = []
     unsettled: list[str] = []

@@ -59,7 +59,10 @@ class Answered:
 class Settled:
     """Mail that is answered once its actor has tried to settle what the last life left: with whether it could."""
 
-    __slots__ = ()
+    __slots__ = ("execution_id",)
+
+    def __init__(self, execution_id: str | None) -> None:
+        self.execution_id = execution_id  # the lost one
 
 
 class Nothing:
@@ -75,7 +78,7 @@ class Reload(Exception):
 class ThreadActor(VirtualActor):
     """The one incarnation of a thread that may write."""
 
-    __slots__ = ("_acting", "_flight", "_record", "_urgent", "_waiting", "entry", "life", "services", "state")
+    __slots__ = ("_acting", "_fell_with", "_flight", "_record", "_urgent", "_waiting", "entry", "life", "services", "state")
 
     def __init__(self, mailbox: Mailbox, services: Services, entry: Entry, facts: Facts, life: int) -> None:
         super().__init__(mailbox)
@@ -87,6 +90,7 @@ class ThreadActor(VirtualActor):
         self._flight: Building | None = None
         self._waiting: deque[Mail] | None = None  # in order, until the batch in flight is answered
         self._urgent: list[Mail] | None = None  # before any other mail: what the last act calls for
+        self._fell_with: tuple[Mail, ...] = ()
         self._acting = Acting(self)
         self._acting.adopt_agent()
 
@@ -150,7 +154,8 @@ class ThreadActor(VirtualActor):
 
     def surrender(self) -> list[Mail]:
         """Return all mail that this incarnation took and has not answered, oldest first: after a crash."""
-        return [mail for mail, _ in self._flight.decided] if self._flight is not None else []
+        in_flight = [mail for mail, _ in self._flight.decided] if self._flight is not None else []
+        return [*in_flight, *self._fell_with]
 
     def postponed(self) -> list[Mail]:
         """Return and forget the mail that waits: after a crash it goes to the next incarnation."""
@@ -179,26 +184,34 @@ class ThreadActor(VirtualActor):
     def _go_on(self, mail: Mail | None) -> None:
         """Decide mail into one batch, in order, and hand it over: what is urgent first, then this, then what waited."""
         building: Building | None = None
-        while True:
-            if self._urgent:
-                following = self._urgent.pop(0)
-            elif mail is not None:
-                following, mail = mail, None
-            elif self._waiting:
-                following = self._waiting.popleft()
-                self.mailbox.release(following)
-            else:
-                break
-            building, closed = self._take(following, building)
-            if closed or (building is not None and building.full()):
-                break
-        if mail is not None:
-            # Something urgent closed the batch before this mail's turn; it stands before what waited.
-            self._waiting = self._waiting or deque()
-            self._waiting.appendleft(mail)
-            self.mailbox.keep(mail)
-        if building is not None:
-            self._hand_over(building)
+        following: Mail | None = None
+        try:
+            while True:
+                if self._urgent:
+                    following = self._urgent.pop(0)
+                elif mail is not None:
+                    following, mail = mail, None
+                elif self._waiting:
+                    following = self._waiting.popleft()
+                    self.mailbox.release(following)
+                else:
+                    break
+                building, closed = self._take(following, building)
+                if closed or (building is not None and building.full()):
+                    break
+            if mail is not None:
+                # Something urgent closed the batch before this mail's turn; it stands before what waited.
+                self._waiting = self._waiting or deque()
+                self._waiting.appendleft(mail)
+                self.mailbox.keep(mail)
+            if building is not None:
+                self._hand_over(building)
+        except BaseException:
+            # This incarnation is over; what it had taken and not answered is told so by the supervisor.
+            self._fell_with = (*self._fell_with, *(() if following is None else (following,)))
+            if building is not None:
+                self._fell_with += tuple(taken for taken, _ in building.decided)
+            raise
 
     def _take(self, mail: Mail, building: Building | None) -> tuple[Building | None, bool]:
         """Decide one mail into the batch under way; return it, and whether it is closed."""
@@ -235,9 +248,10 @@ class ThreadActor(VirtualActor):
         if isinstance(mail.body, Await):
             self._acting.wait_for(mail.body, mail.reply)
         elif isinstance(mail.body, Settled):
-            # Whatever the last life left behind was tried once by now: it is settled, or the store refused.
+            # Whatever the last life left behind was tried once by now: it is settled, or the store refused. What waited
+            # may have started since, so an execution in the slot says nothing unless it is the lost one.
             assert mail.reply is not None
-            mail.reply.set(self.state.active is None)
+            mail.reply.set(self.state.active != mail.body.execution_id)
 
     def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
         if building is None:
