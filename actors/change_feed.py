@@ -27,7 +27,7 @@ class ChangeSubscription(Feed[Frame]):
     """The threads that changed status, were created or deleted since a change number; its last frame is `closed`.
 
     Nothing is read before the first item is asked for. Then a malformed number is `InvalidInput`, one that was never
-    published `CursorConflict`.
+    published `CursorConflict`, a closed runtime `RuntimeClosed`.
     """
 
     __slots__ = ("_after", "_page", "_reached", "_started", "_version")
@@ -50,6 +50,7 @@ class ChangeSubscription(Feed[Frame]):
             return Pause.END
         changes = self._hub.watermark
         if not self._started:
+            self._hub.check_open()
             self._reached = self._begin_after(changes.number)
             self._started = True
         while True:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.events import ExecutionStarted, JournalEvent, RequestOpened, RequestTerminated
+from ..protocol.events import JournalEvent, RequestOpened, RequestTerminated
 from ..storage.reading import read_event, read_journal, read_open, read_thread
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ def pending_requests(view: View, snapshot: Snapshot) -> list[dict[str, object]]:
                 ended.add(event.request_id)
             elif isinstance(event, RequestOpened) and event.request_id not in ended:
                 opened.append(entry)
-            elif isinstance(event, ExecutionStarted):
-                # A request ends with its execution, so there is none before this.
-                low = 0
-                break
         sequence = low
     return [_to_wire(entry.created_at, entry.event) for entry in reversed(opened)]
 

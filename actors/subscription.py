@@ -7,7 +7,6 @@ the ring begins. Both ways lead through the same items, so what is delivered nev
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.cursors import Cursor
@@ -31,6 +30,7 @@ __all__ = ["EventSubscription", "StreamSubscription", "Subscription"]
 
 T = TypeVar("T")
 
+_PAGE_FIRST = 16
 _RUN = 8  # events read at once: one may have megabytes, so a page is filled step by step
 
 
@@ -38,10 +38,10 @@ class Subscription(Feed[T]):
     """What has happened to a thread since a cursor, in order, each event exactly once, and what happens from now on.
 
     Nothing is read before the first item is asked for. Then an unknown thread is `ThreadNotFound`, a malformed cursor
-    `InvalidInput`, a cursor of another generation or beyond the head `CursorConflict`.
+    `InvalidInput`, a cursor of another generation or beyond the head `CursorConflict`, a closed runtime `RuntimeClosed`.
     """
 
-    __slots__ = ("_after", "_holds", "_page", "_place", "_thread_id", "_watch")
+    __slots__ = ("_after", "_ahead", "_holds", "_page", "_place", "_thread_id", "_watch")
 
     def __init__(self, hub: Hub, thread_id: str, after: str | Cursor | None) -> None:
         super().__init__(hub)
@@ -50,7 +50,9 @@ class Subscription(Feed[T]):
         self._place: Place | None = None
         self._watch: Watch | None = None
         self._holds: list[Watch] = []
-        self._page: deque[Item] = deque()
+        self._page: list[Item] = []  # newest first
+        # A short page first, so that the first frame comes soon and who takes only a few has not read hundreds.
+        self._ahead = _PAGE_FIRST
 
     @property
     def cursor(self) -> Cursor | None:
@@ -90,7 +92,7 @@ class Subscription(Feed[T]):
         if place is None or watch is None:
             return self._open()
         if self._page:
-            item = self._page.popleft()
+            item = self._page.pop()
             assert item.event is not None
             place.sequence = item.event.cursor.sequence
             return self._deliver(item)
@@ -113,13 +115,10 @@ class Subscription(Feed[T]):
 
     def _open(self) -> T | Pause | None:
         hub = self._hub
+        hub.check_open()
         after = None if self._after is None else Cursor.parse(self._after)
-        if hub.closed:
-            return self._finish(Turn.CLOSED, complete=False)
         entry = hub.finder.entry(self._thread_id)
         watch = hub.attach(entry)
-        if watch is None:
-            return self._finish(Turn.CLOSED, complete=False)
         self._holds.append(watch)
         try:
             return self._begin_at(watch, entry, after)
@@ -163,17 +162,19 @@ class Subscription(Feed[T]):
             return self._finish(Turn.CLOSED, complete=False)
         if page is None:
             return self._finish(Turn.DELETED, complete=False)
+        page.reverse()
         self._page = page
+        self._ahead = min(2 * self._ahead, JOURNAL_PAGE)
         return None
 
-    def _read(self, number: int, place: Place) -> deque[Item] | None:
+    def _read(self, number: int, place: Place) -> list[Item] | None:
         """Return a page of at least one event, None where the thread is gone."""
-        page: deque[Item] = deque()
+        page: list[Item] = []
         generation, after, through, size = place.generation, place.sequence, place.through, 0
         with self._hub.store.view() as view:
             if not thread_number(view, self._thread_id):
                 return None
-            while after < through and len(page) < JOURNAL_PAGE and size < WATCH_BYTES_MAX:
+            while after < through and len(page) < self._ahead and size < WATCH_BYTES_MAX:
                 events = read_journal(view, number, generation, after, through, _RUN)
                 if not events or events[-1].cursor.sequence != after + len(events):
                     key = journal_key(number, generation, after + 1).hex()

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 from ..protocol.frames import Frame, event_frame, status_after, status_frame
 from ..protocol.limits import WATCH_BYTES_MAX, WATCH_FRAMES_MAX
-from ..protocol.messages import draft_size
 from .wakeups import Wakeups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from ..protocol.events import JournalEvent
     from ..protocol.status import ThreadStatus
     from .hub import Watched
@@ -25,6 +26,25 @@ if TYPE_CHECKING:
 __all__ = ["Item", "Place", "Turn", "Watch"]
 
 _OVERHEAD = 128  # bytes of an event's own objects, about
+
+
+def weigh(fields: Mapping[str, object]) -> int:
+    """Return about how many bytes JSON data takes. In one flat loop: this runs for every frame of a watched thread."""
+    size = _OVERHEAD
+    inner: list[Iterable[object]] = [fields.values()]
+    for values in inner:
+        for value in values:
+            if isinstance(value, str):
+                size += len(value) if value.isascii() else 3 * len(value)
+            elif isinstance(value, dict):
+                # Field names are one object for all; a user's own keys may be long.
+                size += 16 + sum(map(len, value))
+                inner.append(value.values())
+            elif isinstance(value, list):
+                inner.append(value)
+            else:
+                size += 8
+    return size
 
 
 class Item:
@@ -47,10 +67,10 @@ class Item:
         self._status_frame: Frame | None = None
         if event is not None:
             self.status = status_after(event)
-            self.size = _OVERHEAD + draft_size(event.event.__dict__)
+            self.size = weigh(event.event.__dict__)
         else:
             assert frame is not None
-            self.size = _OVERHEAD + draft_size(frame)
+            self.size = weigh(frame)
 
     @property
     def frame(self) -> Frame:
