@@ -79,6 +79,7 @@ def test_a_deleted_thread_is_named_by_its_tombstone_or_by_the_change_or_left_out
     assert [c.thread_id for c in read({1: deleted}, {NUMBER: THREAD}, 0, 1)[0]] == ["t7"]
     assert [c.thread_id for c in read({1: named}, {}, 0, 1)[0]] == ["t7"]
     assert read({1: deleted}, {}, 0, 1) == ([], 1)
+    assert read({1: deleted}, {NUMBER: b"\0" * HEAD_SIZE}, 0, 1) == ([], 1)
 
 
 @pytest.mark.parametrize(
