@@ -11,8 +11,9 @@ from .clock import Clock, SystemClock
 from .execution import Execution
 from .explain import Explanation
 from .fence import ExecutionCancelled, ExecutionFenced
-from .handle import Thread, ThreadLiveState
+from .handle import Thread
 from .listing import ThreadPage, ThreadSummary
+from .live_state import ThreadLiveState
 from .processes import OwnedProcess
 from .reads import ExecutionPage, MessagePage
 from .recovery import OpenReport

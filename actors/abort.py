@@ -72,6 +72,19 @@ class AbortSignal:
             return self.aborted
         return True
 
-    def add_callback(self, call: Callable[[], object]) -> None:
-        """Call `call()` once the signal is raised, on the worker that raises it, or here and now if it is raised already."""
-        self._awaited().add_done_callback(lambda _reply: call())
+    def add_callback(self, call: Callable[[], object]) -> Callable[[object], object]:
+        """Call `call()` once the signal is raised, on the worker that raises it, or here and now if it is raised already.
+
+        Returns:
+            What `remove_callback` takes.
+        """
+
+        def raised(_reply: object) -> None:
+            call()
+
+        self._awaited().add_done_callback(raised)
+        return raised
+
+    def remove_callback(self, added: Callable[[object], object]) -> None:
+        """Take a callback back; does no harm once it was called."""
+        self._awaited().remove_done_callback(added)

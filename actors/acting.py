@@ -162,10 +162,10 @@ class Acting:
         if live is None:
             return
         self._owned = live.fence()
-        if decision.ending is not None and (decision.ending.abandoned or decision.ending.lost is not None):
-            if live.handle is not None:
-                abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
-                abandon()
+        ending = decision.ending
+        if live.handle is not None and ending is not None and (ending.abandoned or ending.lost is not None):
+            abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
+            abandon()
 
     def release(self, _about: Any, decision: Decision, building: Building | None) -> None:
         """Close what the execution owns; FINISH follows."""

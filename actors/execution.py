@@ -131,7 +131,7 @@ class Execution:
         """Return a fresh message id."""
         return new_id(self.services.clock.now_us())
 
-    def begin(self, kind: str) -> None:
+    def begin(self, kind: str) -> None:  # noqa: ARG002 - what begins is the caller's to name, for those who read the call
         """Ask to begin a pass, a model request or a tool call; never blocks.
 
         Raises:
@@ -305,7 +305,12 @@ class Execution:
         else:
             self._end_sleeps()
         self.abort_signal.tell()
-        if handle is not None and not isinstance(handle, LoopTask) and handle.cancel() and self.on_withdrawn is not None:
+        if (
+            handle is not None
+            and not isinstance(handle, LoopTask)
+            and handle.cancel()
+            and self.on_withdrawn is not None
+        ):
             # It stood in line for a worker: it will never run, so its end has to be told here.
             self.on_withdrawn()
 

@@ -7,16 +7,14 @@ bad input gets its error before anything is stored. All errors of a call come th
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..protocol.cursors import Cursor
-from ..protocol.errors import InvalidInput, LimitExceeded, RuntimeClosed, TreadleError, shorten
+from ..protocol.errors import InvalidInput, RuntimeClosed, TreadleError, shorten
 from ..protocol.ids import check_id, check_name
-from ..protocol.limits import REASON_LENGTH_MAX
 from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
-from ..protocol.receipts import ActiveExecution, ControlReceipt, Receipt, Withdrawal
+from ..protocol.receipts import ControlReceipt, Receipt, Withdrawal
 from ..protocol.triggers import (
     Inject,
     Interrupt,
@@ -32,9 +30,11 @@ from ..protocol.triggers import (
 )
 from ..protocol.values import Value, check_value
 from ..storage.codec import pack
+from .checks import awaited, check_one_of, check_reason, check_seconds
 from .digests import control_digest, input_digest
 from .execution import answer, current_execution
 from .explain import Explanation, explain
+from .live_state import ThreadLiveState
 from .mailbox import Mail
 from .reads import (
     ExecutionPage,
@@ -49,7 +49,6 @@ from .reads import (
 )
 from .reply import Reply
 from .services import new_id
-from .waiting import Await
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -68,26 +67,6 @@ _ON_BUSY = ("reject", "queue", "steer", "interrupt")
 _SOURCES = ("user", "system", "parent")
 
 OnBusy = Literal["reject", "queue", "steer", "interrupt"]
-
-
-class ThreadLiveState(NamedTuple):
-    """Present-tense ownership, from one snapshot (contract A.10): the only place that says whether a thread is busy.
-
-    Attributes:
-        active_execution: who owns the slot, None at rest.
-        pending_requests: requests of the live execution that wait for an answer.
-        waiting: inputs that have not joined history.
-    """
-
-    status: ThreadStatus
-    cursor: Cursor
-    active_execution: ActiveExecution | None
-    pending_requests: tuple[dict[str, Any], ...]
-    held: bool
-    hold_reason: str | None
-    terminated_at: int | None
-    waiting: int
-    boot_id: str
 
 
 class Thread:
@@ -133,12 +112,7 @@ class Thread:
         """
 
         def make() -> tuple[Trigger, int]:
-            if on_busy not in _ON_BUSY:
-                raise InvalidInput(
-                    f"on_busy is one of {', '.join(_ON_BUSY)}, not {shorten(on_busy)}",
-                    code="invalid_on_busy",
-                    value=shorten(on_busy),
-                )
+            check_one_of("on_busy", on_busy, _ON_BUSY)
             drafts, size = draft_messages(content, self._new_id, role="user", roles=_USER)
             given, digest = self._id("input_id", input_id), None
             if input_id is not None:
@@ -250,10 +224,7 @@ class Thread:
         def make() -> tuple[Trigger, int]:
             target = check_id("execution_id", execution_id)
             check_reason(reason)
-            if source not in _SOURCES:
-                raise InvalidInput(
-                    f"source is one of {', '.join(_SOURCES)}, not {shorten(source)}", code="invalid_source"
-                )
+            check_one_of("source", source, _SOURCES)
             if type(hold) is not bool:
                 raise InvalidInput(f"hold is a bool, not {shorten(hold)}", code="invalid_hold", value=shorten(hold))
             given = None if control_id is None else check_id("control_id", control_id)
@@ -422,45 +393,3 @@ class Thread:
 
     def _read(self, read: Callable[[Entry], T]) -> Reply[T]:
         return answer(lambda: read(self._resolve()))
-
-
-def awaited(target: object) -> Await:
-    """Return what a wait is for. Raises: InvalidInput: a receipt that accepted nothing, or no id."""
-    if isinstance(target, Receipt | ControlReceipt):
-        if target.execution_id is not None and target.disposition == "accepted":
-            return Await("execution", target.execution_id)
-        if isinstance(target, Receipt) and target.input_id is not None and target.disposition == "queued":
-            return Await("input", target.input_id)
-        raise InvalidInput(
-            f"nothing was accepted under this receipt ({target.disposition}), so there is nothing to wait for",
-            code="invalid_receipt",
-            disposition=str(target.disposition),
-        )
-    return Await("execution", check_id("execution_id", target))
-
-
-def check_reason(reason: object) -> None:
-    """Check an interruption's text. Raises: InvalidInput, LimitExceeded."""
-    if reason is None:
-        return
-    if not isinstance(reason, str):
-        raise InvalidInput(f"reason is text, not {shorten(reason)}", code="invalid_reason", value=shorten(reason))
-    if len(reason) > REASON_LENGTH_MAX:
-        raise LimitExceeded(
-            f"the reason has {len(reason)} characters; the limit is {REASON_LENGTH_MAX}",
-            limit="reason_length",
-            maximum=REASON_LENGTH_MAX,
-            met=len(reason),
-        )
-    check_value(reason, path="$.reason")
-
-
-def check_seconds(name: str, seconds: object) -> float | None:
-    """Return a duration as a float. Raises: InvalidInput: `invalid_timeout`."""
-    if seconds is None:
-        return None
-    if type(seconds) in (int, float) and 0 < seconds < 10**9 and math.isfinite(seconds):  # type: ignore[operator, arg-type]
-        return float(seconds)  # type: ignore[arg-type]
-    raise InvalidInput(
-        f"{name} is seconds above 0, not {shorten(seconds)}", code="invalid_timeout", value=shorten(seconds)
-    )

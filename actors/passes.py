@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from typing import TYPE_CHECKING
 
+from ..protocol.errors import TreadleError
 from ..protocol.triggers import BodyEnded, Lost
 from .execution import Execution, current_execution
 from .fence import ExecutionFenced
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["begin_pass", "describe_error", "report_lost"]
 
+_REASONS = frozenset({"no_worker", "storage_full"})  # errors that are stop reasons themselves
 _MESSAGE_MAX = 4_096  # characters of an error's text kept in FINISH
 
 
@@ -59,24 +61,23 @@ def _call(execution: Execution) -> None:
 
 
 def _report(execution: Execution, error: BaseException | None) -> None:
-    stopped, reason = execution.stopped, execution.stop_reason
     if error is None:
-        ended = BodyEnded(execution.id, reason=reason, stopped=stopped)
-    elif isinstance(error, asyncio.CancelledError):
-        ended = BodyEnded(execution.id, "cancelled")
-    elif isinstance(error, ExecutionFenced) and execution.fenced:
-        return  # else the body met the fence of another execution, whose state it had kept: an error like any other
+        ended = BodyEnded(execution.id, reason=execution.stop_reason, stopped=execution.stopped)
+    elif execution.fenced and type(error) is ExecutionFenced:
+        return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
-        kind, message = describe_error(error)
-        code = getattr(error, "code", None)
-        ended = BodyEnded(
-            execution.id,
-            "raised",
-            error_type=kind,
-            error_message=message,
-            reason="no_worker" if code == "no_worker" else "storage_full" if code == "storage_full" else None,
-        )
+        ended = _ended_by(execution.id, error)
     execution.entry.mailbox.put(Mail(ended), internal=True)
+
+
+def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:
+    # By `type` and not `isinstance`, which asks the error itself: a body's error may be as hostile as the body.
+    if issubclass(type(error), asyncio.CancelledError):
+        return BodyEnded(execution_id, "cancelled")
+    kind, message = describe_error(error)
+    code = error.code if issubclass(type(error), TreadleError) else None  # type: ignore[attr-defined]
+    reason = code if type(code) is str and code in _REASONS else None
+    return BodyEnded(execution_id, "raised", error_type=kind, error_message=message, reason=reason)
 
 
 def report_lost(services: Services, execution: Execution, cause: str, *, dispatched: bool) -> None:
@@ -90,7 +91,7 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     kind = type(error).__name__
     try:
         text = str(error)
-    except Exception as broken:  # noqa: BLE001 - a body's error may be as broken as the body
+    except BaseException as broken:  # noqa: BLE001 - a body's error may be as broken as the body
         text = f"(its text could not be had: {type(broken).__name__})"
     text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
     return kind, text[:_MESSAGE_MAX] or kind

@@ -59,7 +59,7 @@ def check_number(name: str, value: object, low: int, high: int) -> int:
 
 def check_order(order: object) -> Order | None:
     """Return an order. Raises: InvalidInput: `invalid_page`."""
-    if order is None or order == "asc" or order == "desc":
+    if order is None or order in ("asc", "desc"):
         return order
     raise InvalidInput(f"order is 'asc' or 'desc', not {shorten(order)}", code="invalid_page", value=shorten(order))
 

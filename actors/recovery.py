@@ -15,7 +15,7 @@ from ..storage.tables import Table
 from .mailbox import Mail
 from .processes import kill_if_same
 from .reply import Reply
-from .thread import Nothing, Settled
+from .thread_mail import Nothing, Settled
 
 if TYPE_CHECKING:
     from ..protocol.facts import Facts

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..protocol.limits import DELETE_ROWS
 from ..protocol.errors import TreadleError
+from ..protocol.limits import DELETE_ROWS
 from ..storage.batch import Answer, Batch, Op
 from ..storage.head import unpack_head
 from ..storage.keys import numbered, prefix_end
@@ -79,7 +79,10 @@ class Removal:
     def _answered(self, answer: Answer, *, last: bool) -> None:
         if answer.kind != "committed" and not self._services.closing:
             logger.warning("Removing deleted thread %d stopped: %s", self._number, answer.error)
-        if last or answer.kind != "committed" or self._services.closing:
-            self._done()
-        elif not self._services.dispatcher.call(self.go_on):
+        if (
+            last
+            or answer.kind != "committed"
+            or self._services.closing
+            or not self._services.dispatcher.call(self.go_on)
+        ):
             self._done()

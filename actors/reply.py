@@ -91,7 +91,8 @@ class _Failure:
     def __del__(self) -> None:
         # That a body was interrupted is no failure of the call that it abandoned.
         if not self.taken and not isinstance(self.error, asyncio.CancelledError):
-            logger.error("Nobody took the error of a reply: %r", self.error, exc_info=self.error)
+            # Without its traceback: this may run inside the collector, where reading source lines is not safe.
+            logger.error("Nobody took the error of a reply: %r", self.error)
 
 
 class Reply(Generic[T]):
@@ -220,6 +221,10 @@ class Reply(Generic[T]):
         """
         if not self._enlist(callback):
             _notify(self, [callback])
+
+    def remove_done_callback(self, callback: Callable[[Reply[T]], object]) -> None:
+        """Take a callback back; does no harm once it was called."""
+        self._delist(callback)
 
     def then(self, convert: Callable[[T], U]) -> Reply[U]:
         """Return a reply with the converted value; an error, or what `convert` raises, passes on.

@@ -64,8 +64,8 @@ class Services:
     """The shared parts; filled once, by the runtime, before any mail."""
 
     __slots__ = (
-        "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop", "options", "pool", "release_lane", "report",
-        "running", "store", "supervisor", "timers", "verifier", "waits",
+        "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop", "options", "pool",
+        "release_lane", "report", "running", "store", "supervisor", "timers", "verifier", "waits",
     )  # fmt: skip
 
     store: Store

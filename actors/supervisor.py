@@ -19,7 +19,8 @@ from .mailbox import Mail, Mailbox
 from .release import release
 from .removal import Removal
 from .snapshot import at_rest
-from .thread import Answered, Nothing, Reload, ThreadActor
+from .thread import ThreadActor
+from .thread_mail import Answered, Nothing, Reload
 from .waiting import fail_waiters
 
 if TYPE_CHECKING:

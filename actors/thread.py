@@ -29,6 +29,7 @@ from .building import Building, Lookups
 from .mailbox import Mail, Mailbox
 from .preparing import LOOK_UPS
 from .services import new_id
+from .thread_mail import Answered, Nothing, Reload, Settled
 from .waiting import Await
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from .directory import Entry
     from .services import Services
 
-__all__ = ["Answered", "Nothing", "Reload", "Settled", "ThreadActor"]
+__all__ = ["ThreadActor"]
 
 logger = logging.getLogger("treadle")
 
@@ -46,39 +47,21 @@ _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind
                       Kind.DEADLINE, Kind.GRACE_EXPIRED})  # fmt: skip
 
 
-class Answered:
-    """The store's answer to the batch in flight, on its way to the actor."""
-
-    __slots__ = ("answer", "building")
-
-    def __init__(self, building: Building, answer: Answer) -> None:
-        self.building = building
-        self.answer = answer
-
-
-class Settled:
-    """Mail that is answered once its actor has tried to settle what the last life left: with whether it could."""
-
-    __slots__ = ("execution_id",)
-
-    def __init__(self, execution_id: str | None) -> None:
-        self.execution_id = execution_id  # the lost one
-
-
-class Nothing:
-    """Mail whose only use is that it brings an actor up."""
-
-    __slots__ = ()
-
-
-class Reload(Exception):
-    """What the store did cannot be told here; the next incarnation reads it."""
-
-
 class ThreadActor(VirtualActor):
     """The one incarnation of a thread that may write."""
 
-    __slots__ = ("_acting", "_fell_with", "_flight", "_record", "_urgent", "_waiting", "entry", "life", "services", "state")
+    __slots__ = (
+        "_acting",
+        "_fell_with",
+        "_flight",
+        "_record",
+        "_urgent",
+        "_waiting",
+        "entry",
+        "life",
+        "services",
+        "state",
+    )
 
     def __init__(self, mailbox: Mailbox, services: Services, entry: Entry, facts: Facts, life: int) -> None:
         super().__init__(mailbox)
@@ -360,7 +343,7 @@ class ThreadActor(VirtualActor):
             self._acting.free(building)
         try:
             self._acting.publish(building, answer.change)
-            for mail, decided in building.decided:
+            for _, decided in building.decided:
                 if decided.actions:
                     for do in decided.actions:
                         self._acting.do(do, decided, building)

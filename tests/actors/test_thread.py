@@ -414,7 +414,7 @@ def test_a_refused_finish_is_tried_again_after_twice_the_time_each_time(stage: E
 def test_an_answer_for_another_batch_is_a_bug_that_crashes_the_actor(stage: Enter) -> None:
     on = stage(Puppet())
     thread = on.thread()
-    from treadle.actors.thread import Answered
+    from treadle.actors.thread_mail import Answered
 
     entry = on.services.directory.entry(thread.id)
     started(on, thread)

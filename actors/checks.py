@@ -1,0 +1,64 @@
+"""Owns the checks of what callers hand to a thread beside content: targets, reasons, durations. Stores nothing."""
+
+from __future__ import annotations
+
+import math
+
+from ..protocol.errors import InvalidInput, LimitExceeded, shorten
+from ..protocol.ids import check_id
+from ..protocol.limits import REASON_LENGTH_MAX
+from ..protocol.receipts import ControlReceipt, Receipt
+from ..protocol.values import check_value
+from .waiting import Await
+
+__all__ = ["awaited", "check_one_of", "check_reason", "check_seconds"]
+
+
+def awaited(target: object) -> Await:
+    """Return what a wait is for. Raises: InvalidInput: a receipt that accepted nothing, or no id."""
+    if isinstance(target, Receipt | ControlReceipt):
+        if target.execution_id is not None and target.disposition == "accepted":
+            return Await("execution", target.execution_id)
+        if isinstance(target, Receipt) and target.input_id is not None and target.disposition == "queued":
+            return Await("input", target.input_id)
+        raise InvalidInput(
+            f"nothing was accepted under this receipt ({target.disposition}), so there is nothing to wait for",
+            code="invalid_receipt",
+            disposition=str(target.disposition),
+        )
+    return Await("execution", check_id("execution_id", target))
+
+
+def check_reason(reason: object) -> None:
+    """Check an interruption's text. Raises: InvalidInput, LimitExceeded."""
+    if reason is None:
+        return
+    if not isinstance(reason, str):
+        raise InvalidInput(f"reason is text, not {shorten(reason)}", code="invalid_reason", value=shorten(reason))
+    if len(reason) > REASON_LENGTH_MAX:
+        raise LimitExceeded(
+            f"the reason has {len(reason)} characters; the limit is {REASON_LENGTH_MAX}",
+            limit="reason_length",
+            maximum=REASON_LENGTH_MAX,
+            met=len(reason),
+        )
+    check_value(reason, path="$.reason")
+
+
+def check_seconds(name: str, seconds: object) -> float | None:
+    """Return a duration as a float. Raises: InvalidInput: `invalid_timeout`."""
+    if seconds is None:
+        return None
+    if type(seconds) in (int, float) and 0 < seconds < 10**9 and math.isfinite(seconds):  # type: ignore[operator, arg-type]
+        return float(seconds)  # type: ignore[arg-type]
+    raise InvalidInput(
+        f"{name} is seconds above 0, not {shorten(seconds)}", code="invalid_timeout", value=shorten(seconds)
+    )
+
+
+def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Check a choice. Raises: InvalidInput: `invalid_<name>`, with the value."""
+    if not isinstance(value, str) or value not in allowed:
+        raise InvalidInput(
+            f"{name} is one of {', '.join(allowed)}, not {shorten(value)}", code=f"invalid_{name}", value=shorten(value)
+        )
