@@ -38,6 +38,7 @@ class CheckReport(NamedTuple):
 
     Attributes:
         threads, deleted, events: how much was judged.
+        removing: deleted threads whose contents are still going; on a closed store the next open goes on.
         running: threads with an execution that has not ended; on a closed store the next open settles it.
         waiting: inputs that have not joined history.
         broken: what is wrong; empty for a store that is as it must be.
@@ -45,6 +46,7 @@ class CheckReport(NamedTuple):
 
     threads: int
     deleted: int
+    removing: int
     events: int
     running: tuple[str, ...]
     waiting: int
@@ -81,7 +83,7 @@ def check_tables(store: Store) -> CheckReport:
     """Check an open store of any kind; work may go on in it meanwhile. Blocks; one view a thread."""
     with store.view() as view:
         last_boot = unpack_boot(view.get(Table.META, BOOT_KEY)).number
-    threads = deleted = events = waiting = 0
+    threads = deleted = removing = events = waiting = 0
     running: list[str] = []
     broken: list[Broken] = []
     for key in _threads_of(store, Table.THREADS):
@@ -90,6 +92,7 @@ def check_tables(store: Store) -> CheckReport:
                 continue  # what its key is then, `_STRAYS` says
             checked = ThreadCheck(view, int.from_bytes(key, "big"), last_boot)
         threads, deleted, events = threads + (not checked.deleted), deleted + checked.deleted, events + checked.events
+        removing += checked.removing
         broken += checked.broken
         if checked.facts is not None and not checked.deleted:
             waiting += checked.facts.rows
@@ -99,7 +102,7 @@ def check_tables(store: Store) -> CheckReport:
         broken += _orphans(store, table)
     for table, leads in _STRAYS.items():
         broken += _astray(store, table, leads)
-    return CheckReport(threads, deleted, events, tuple(running), waiting, tuple(broken))
+    return CheckReport(threads, deleted, removing, events, tuple(running), waiting, tuple(broken))
 
 
 def _lost(table: Table, key: bytes, why: str) -> Broken:

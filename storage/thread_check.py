@@ -43,14 +43,14 @@ class ThreadCheck:
 
     Attributes:
         facts: its record; None where it does not decode or was removed.
-        deleted: it was deleted.
+        deleted: it was deleted; `removing`: its contents are still going.
         events: rows of its journal.
         broken: what is wrong.
     """
 
     def __init__(self, view: View, number: int, last_boot: int) -> None:
         self.facts: Facts | None = None
-        self.deleted = False
+        self.deleted = self.removing = False
         self.events = 0
         self.broken: list[Broken] = []
         self._view = view
@@ -89,7 +89,8 @@ class ThreadCheck:
         if change is not None and change[5] is not True:
             self._note(Table.CHANGES, numbered(head.change), "the thread is deleted, and this does not say so")
         if self._view.get(Table.WORK, self._prefix) == WORK_DELETING:
-            return  # its contents are going; how far that is cannot be told
+            self.removing = True
+            return  # how far that is cannot be told
         if self.facts is not None:
             self._note(Table.WORK, self._prefix, "the thread is deleted, and nothing says that its contents must go")
             return

@@ -64,7 +64,7 @@ def test_an_empty_store_is_clean(tmp_path: Path) -> None:
     store.open()
     store.close()
 
-    assert check(tmp_path) == (0, 0, 0, (), 0, ())
+    assert check(tmp_path) == (0, 0, 0, 0, (), 0, ())
 
 
 def test_a_check_changes_nothing(tmp_path: Path) -> None:
