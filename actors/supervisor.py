@@ -81,6 +81,10 @@ class Supervisor:
         actor = ThreadActor.launch(entry.mailbox, self._services, entry, facts, self._services.directory.next_life())
         self._services.directory.resident(entry, actor)
         entry.snapshot = at_rest(entry.number, facts)
+        if entry.watch is not None and facts.execution_id is None:
+            # The last life may have fallen between a commit and showing it.
+            self._services.hub.published(entry, None, entry.snapshot, [], 0)
+            self._services.hub.flush(entry)
         self._begin(actor, facts, fallen)
         return actor.receive
 
@@ -113,6 +117,9 @@ class Supervisor:
         if entry is None or actor is None:
             self._activation_failed(entry, mailbox, mail, error)
             return
+        if isinstance(mail.body, Answered) and mail.body.answer.change:
+            # It may not have come to publishing it, and every later change would wait for this one.
+            self._services.hub.change_published(mail.body.answer.change)
         in_flight = [taken for taken in actor.surrender() if taken is not mail]
         live = actor.acting.live
         fallen = _Fallen(actor.postponed(), "actor_crashed", dispatched=live is not None)

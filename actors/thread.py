@@ -312,7 +312,10 @@ class ThreadActor(VirtualActor):
     def _answered(self, body: Answered) -> None:
         building, answer = body.building, body.answer
         if building is not self._flight:
-            raise InternalError(f"an answer for a batch that thread {self.entry.thread_id!r} did not hand over")
+            # Handed over by a life that crashed: this one has read what became of it.
+            if answer.change:
+                self.services.hub.change_published(answer.change)
+            return
         # In flight until all is said: a crash on the way answers what was not.
         if answer.kind == "committed":
             self._committed(building, answer)
