@@ -64,7 +64,7 @@ def chain(executioner: Executioner, path: Path, seed: int, deaths: int, hits: Co
     """Kill one store's process again and again, looking at what it left each time."""
     chance = random.Random(seed)
     ledger, findings = Ledger(), Findings()
-    points = [point for _ in range(-(-deaths // len(POINTS))) for point in POINTS][:deaths]
+    points = [POINTS[(seed + life) % len(POINTS)] for life in range(deaths)]
     chance.shuffle(points)
     for life, point in enumerate(points):
         # Low numbers die while the past is being settled, high ones in the midst of work.
