@@ -37,7 +37,7 @@ from .snapshot import Blocked, Shown, shown_owner
 from .waiting import Await, fail_waiters, register, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from .building import Building
     from .clock import Timer
@@ -98,6 +98,12 @@ class Acting:
             timeout = getattr(body, "timeout", None)
             state.agent_timeout = None if timeout is None else float(timeout)
 
+    def note_loss(self) -> None:
+        """Ask to run again, once the loss is settled, where the agent wants that."""
+        state = self._actor.state
+        body = self.services.agents.get(state.facts.agent_id)
+        state.resumes = getattr(body, "on_lost", "settle") == "resume"
+
     # Doing
 
     def do(self, do: Do, decision: Decision, building: Building | None = None) -> None:
@@ -125,7 +131,7 @@ class Acting:
             started_at=facts.started_at,
             user_id=facts.user_id,
             thread_created_at=facts.created_at,
-            messages=new_messages(building.events, building.contents),
+            messages=new_messages(building.events, building.known),
         )
         self.live = live
         self._start = next((at, event) for _, at, event in building.events if isinstance(event, ExecutionStarted))
@@ -141,7 +147,7 @@ class Acting:
         """The join is durable: call the body again."""
         assert building is not None
         assert self.live is not None
-        self.live.next_pass(new_messages(building.events, building.contents))
+        self.live.next_pass(new_messages(building.events, building.known))
         begin_pass(self.services, self.live)
 
     def tell(self, about: ExecutionInterrupted, decision: Decision, building: Building | None) -> None:
@@ -163,6 +169,8 @@ class Acting:
             return
         self._owned = live.fence()
         ending = decision.ending
+        if ending is not None and ending.lost is not None:
+            self.note_loss()
         if live.handle is not None and ending is not None and (ending.abandoned or ending.lost is not None):
             abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
             abandon()
@@ -185,10 +193,12 @@ class Acting:
 
     def free(self, building: Building) -> None:
         """The end is durable: the execution is over, the slot is free."""
-        last = next(event for _, _, event in building.events if isinstance(event, ExecutionFinished | ExecutionLost))
-        if self._start is not None:
-            self._last = record_of(self._start[1], self._start[0], last, None)
-            self._start = None
+        start, self._start = self._start, None
+        if start is not None and self.entry.waiters:
+            last = next(
+                event for _, _, event in building.events if isinstance(event, ExecutionFinished | ExecutionLost)
+            )
+            self._last = record_of(start[1], start[0], last, None)
         if self.live is not None:
             self.services.running.pop(self.live.id, None)
             self.live.forget()
@@ -237,11 +247,11 @@ class Acting:
     def entomb(self, building: Building) -> None:
         """Turn the batch into the one that leaves a tombstone."""
         building.tombstone = True
-        building.encoding.ops.append((int(Table.NAMES), self.entry.thread_id.encode(), b""))
-        building.encoding.ops.append((int(Table.WORK), building.encoding.prefix, WORK_DELETING))
+        building.ops.append((int(Table.NAMES), self.entry.thread_id.encode(), b""))
+        building.ops.append((int(Table.WORK), building.prefix, WORK_DELETING))
         user_id = self._actor.state.facts.user_id
         if user_id is not None:
-            building.encoding.ops.append((int(Table.USERS), user_key(user_id, self.entry.number), None))
+            building.ops.append((int(Table.USERS), user_key(user_id, self.entry.number), None))
 
     def _after(self, seconds: float, make: Callable[[], object]) -> Timer:
         mailbox = self.entry.mailbox
@@ -315,9 +325,7 @@ class Acting:
             event = decision.events[0]
             reply.set(to_message(event.message, trigger.now) if isinstance(event, MessageAdded) else event)
         elif trigger.kind is Kind.CONSUME:
-            reply.set(
-                new_messages(building.events, building.contents, decision)() if decision.joined and building else []
-            )
+            reply.set(new_messages(building.events, building.known, decision)() if decision.joined and building else [])
         else:
             reply.set(value)
 
@@ -339,7 +347,7 @@ class Acting:
     def resolve(self, building: Building) -> None:
         """Tell those who wait for what this batch ended."""
         if self.entry.waiters:
-            resolve(self.services, self.entry, building.events, building.contents, self._last)
+            resolve(self.services, self.entry, building.events, building.known, self._last)
 
     def wait_for(self, wanted: Await, reply: Reply[Any] | None) -> None:
         """Answer a wait, or keep it."""
@@ -362,7 +370,9 @@ _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] 
 
 
 def new_messages(
-    events: list[tuple[int, int, Event]], contents: dict[int, tuple[int, InputQueued]], decision: Decision | None = None
+    events: list[tuple[int, int, Event]],
+    contents: Mapping[int, tuple[int, InputQueued]] | None,
+    decision: Decision | None = None,
 ) -> Callable[[], list[Message]]:
     """Return what makes the messages that joined in these events: made when the body looks, not before.
 
@@ -378,6 +388,7 @@ def new_messages(
                 messages += [to_message(draft, at) for draft in event.messages]
             elif isinstance(event, MessagesJoined) and event.consumed:
                 for row in event.rows:
+                    assert contents is not None
                     queued_at, content = contents[row[0]]
                     messages += [joined_message(draft, content, queued_at, event, at) for draft in content.messages]
         return messages

@@ -24,11 +24,11 @@ from ..protocol.inbox import Row
 from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior
-from ..storage.batch import Batch
 from ..storage.codec import encode_values
 from ..storage.encoding import Encoding, change_payload, work_kind
 from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_row, read_rows
 from ..storage.tables import Table
+from .mailbox import Mail
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -36,93 +36,105 @@ if TYPE_CHECKING:
     from ..protocol.facts import Facts
     from ..storage.batch import Answer
     from ..storage.store import Store
-    from .mailbox import Mail
+    from .mailbox import Mailbox
 
 __all__ = ["Building", "Lookups"]
 
 _WORK = int(Table.WORK)
 
 
-class Building:
+class Building(Encoding):
     """One batch from its first decision to its answer.
 
     Attributes:
         about: what it is about, once known; an ending or a start outweighs an interruption.
         decided: each mail with its decision, in order; their replies and actions follow the answer.
         events: (sequence, time, event) in order.
+        known: the inputs in it and those looked up for it, by sequence, with their times.
         interruption: the first one in it.
-        record: the thread record after it.
+        values: of the facts after it.
+        answer: what the store said, once it did.
     """
 
     __slots__ = (
-        "_before", "_change_before", "_work_before", "about", "change", "contents", "decided", "encoding", "events", "interruption",
-        "record", "tombstone", "values",
+        "_change_before", "_mailbox", "_work_before", "about", "answer", "decided", "events", "interruption", "known", "tombstone",
+        "values",
     )  # fmt: skip
 
-    def __init__(self, number: int, facts: Facts) -> None:
+    answer: Answer
+    values: tuple[Any, ...]
+
+    def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
+        super().__init__(number, facts)
         self.about = About.OTHER
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
-        self.encoding = Encoding(number, facts)
-        self.contents: dict[int, tuple[int, InputQueued]] = {}
+        self.known: dict[int, tuple[int, InputQueued]] | None = None
         self.interruption: ExecutionInterrupted | None = None
-        self.record = b""
-        self.values: tuple[Any, ...] = ()
         self.tombstone = False
-        self.change = 0
-        self._before = (facts.generation, facts.sequence)
+        self._mailbox = mailbox
         self._change_before = (facts.state, facts.since, facts.reason)
         self._work_before = work_kind(facts)
 
     def take(self, mail: Mail, decision: Decision, now: int) -> None:
         """Take a decision's events in; `now` is the time of its first."""
-        encoding = self.encoding
-        for rank, event in enumerate(decision.events):
-            at = now + rank
-            encoding.add(event, at)
-            self.events.append((encoding.sequence, at, event))
-            kind = type(event)
+        for event in decision.events:
+            self.add(event, now)
+            self.events.append((self.head_sequence, now, event))
+            kind = event.__class__
             if kind is InputQueued:
-                self.contents[encoding.sequence] = (at, event)  # type: ignore[assignment]
+                self.know(self.head_sequence, now, event)  # type: ignore[arg-type]
             elif kind is ExecutionInterrupted and self.interruption is None:
                 self.interruption = event  # type: ignore[assignment]
+            now += 1
         self.decided.append((mail, decision))
         if decision.batch is About.START or decision.batch is About.FINISH or self.about is About.OTHER:
             self.about = decision.batch
 
+    def know(self, sequence: int, at: int, content: InputQueued) -> None:
+        """Note an input that may join in this batch."""
+        if self.known is None:
+            self.known = {}
+        self.known[sequence] = (at, content)
+
     def full(self) -> bool:
         """Say whether the next decision has to wait for the next batch."""
-        return len(self.decided) >= BATCH_RECORDS_MAX or self.encoding.size >= BATCH_BYTES_MAX
+        return len(self.decided) >= BATCH_RECORDS_MAX or self.size >= BATCH_BYTES_MAX
 
-    def seal(self, facts: Facts, boot: int, life: int, confirm: Callable[[Answer], None]) -> Batch:
-        """Return the batch: the ops, the record of the facts after it, and what it changes in the store-wide lists."""
-        encoding = self.encoding
-        ops = encoding.ops
+    def seal(self, facts: Facts, boot: int, life: int, confirm: Callable[[Answer], None] | None = None) -> None:
+        """Add the record of the facts after it, and what it changes in the store-wide lists: now it can be handed over.
+
+        Args:
+            facts: after all its events.
+            boot, life: the incarnation that writes.
+            confirm: takes the answer; by default the batch itself goes to its thread's mailbox with it.
+        """
+        self.boot, self.life = boot, life
+        self.confirm = confirm or self._deliver
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
-            ops.append((_WORK, encoding.prefix, work))
-        self.values = facts.values()
-        self.record = encode_values(self.values)
-        generation, sequence = self._before
-        created = sequence == 0
-        change = None
-        if created or self.tombstone or self._change_before != (facts.state, facts.since, facts.reason):
-            change = change_payload(facts, deleted=self.tombstone)
-        return Batch(
-            number=encoding.number,
-            generation=0 if created else generation,
-            sequence=sequence,
-            boot=boot,
-            life=life,
-            head_generation=facts.generation,
-            head_sequence=facts.sequence,
-            record=self.record,
-            change=change,
-            absent=(int(Table.NAMES), facts.thread_id.encode()) if created else None,
-            ops=ops,
-            size=encoding.size + len(self.record),
-            confirm=confirm,
-        )
+            self.ops.append((_WORK, self.prefix, work))
+        self.values = values = facts.values()
+        self.record = record = encode_values(values)
+        self.size += len(record)
+        if not self.sequence:
+            self.absent = (int(Table.NAMES), facts.thread_id.encode())
+            self.change = change_payload(facts)
+        elif self.tombstone or self._change_before != (facts.state, facts.since, facts.reason):
+            self.change = change_payload(facts, deleted=self.tombstone)
+
+    def _deliver(self, answer: Answer) -> None:
+        assert self._mailbox is not None
+        self.answer = answer
+        self._mailbox.put(Mail(self), internal=True)
+
+    def done(self) -> None:
+        """Let go of what refers back to this, so that nothing of it waits for the collector."""
+        self.confirm = _ignore
+
+
+def _ignore(answer: Answer) -> None:
+    """Stand in for the confirmation of a batch that was answered."""
 
 
 class Lookups:
@@ -226,7 +238,7 @@ class Lookups:
         """Return the events behind rows, with their times."""
         found: dict[int, tuple[int, InputQueued]] = {}
         missing = []
-        held = self._building.contents if self._building is not None else {}
+        held = (self._building.known if self._building is not None else None) or {}
         for sequence in sequences:
             if sequence in held:
                 found[sequence] = held[sequence]

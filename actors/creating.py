@@ -116,7 +116,8 @@ def _hand_over(services: Services, event: ThreadCreated, now: int, reserved: str
         if not services.dispatcher.call(lambda: finish(answer)):
             finish(answer)
 
-    services.store.commit(building.seal(facts, services.boot.number, services.directory.next_life(), confirm))
+    building.seal(facts, services.boot.number, services.directory.next_life(), confirm)
+    services.store.commit(building)
 
 
 def _check_arguments(arguments: object) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from ..protocol.errors import ThreadActorCrashed, ThreadQuarantined, TreadleErro
 from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
 from ..protocol.triggers import Lost
 from ..storage.reading import read_thread
+from .building import Building
 from .directory import Entry, not_found
 from .intensity import Intensity
 from .mailbox import Mail, Mailbox
@@ -20,8 +21,8 @@ from .release import release
 from .removal import Removal
 from .snapshot import at_rest
 from .thread import ThreadActor
-from .thread_mail import Answered, Nothing, Reload
-from .waiting import fail_waiters
+from .thread_mail import Nothing, Reload
+from .waiting import ask_again, fail_waiters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,10 +93,10 @@ class Supervisor:
         """Settle what the last life left behind, then let it go on with the mail that waited there."""
         if fallen is not None:
             actor.inherit(fallen.mails)
+            ask_again(self._services, actor.entry, facts.execution_id)
         if facts.execution_id is not None:
-            body = self._services.agents.get(facts.agent_id)
             actor.state.active = facts.execution_id
-            actor.state.resumes = getattr(body, "on_lost", "settle") == "resume"
+            actor.acting.note_loss()
             lost = Lost(
                 facts.execution_id,
                 boot_id=self._services.boot.id,
@@ -117,7 +118,7 @@ class Supervisor:
         if entry is None or actor is None:
             self._activation_failed(entry, mailbox, mail, error)
             return
-        if isinstance(mail.body, Answered) and mail.body.answer.change:
+        if isinstance(mail.body, Building) and mail.body.answer.change:
             # It may not have come to publishing it, and every later change would wait for this one.
             self._services.hub.change_published(mail.body.answer.change)
         in_flight = [taken for taken in actor.surrender() if taken is not mail]
@@ -146,7 +147,7 @@ class Supervisor:
     def _fail(self, entry: Entry, mails: list[Mail], error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, Reload) else None
         for mail in mails:
-            if mail.reply is None or isinstance(mail.body, Answered):
+            if mail.reply is None or isinstance(mail.body, Building):
                 continue
             if isinstance(cause, TreadleError):
                 mail.reply.fail(type(cause)(cause.message, **cause.details))

@@ -29,7 +29,7 @@ from .building import Building, Lookups
 from .mailbox import Mail, Mailbox
 from .preparing import LOOK_UPS
 from .services import new_id
-from .thread_mail import Answered, Nothing, Reload, Settled
+from .thread_mail import Nothing, Reload, Settled
 from .waiting import Await
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class ThreadActor(VirtualActor):
     def on_receive(self, mail: Mail) -> None:
         """Take one mail; what this raises is a crash of this incarnation, dealt with by the supervisor."""
         body = mail.body
-        if body.__class__ is Answered:
+        if body.__class__ is Building:
             self._answered(body)
         elif body.__class__ is Nothing:
             pass  # it brought this incarnation up, and has no more to say
@@ -238,7 +238,7 @@ class ThreadActor(VirtualActor):
 
     def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
         if building is None:
-            building = Building(self.entry.number, self.state.facts)
+            building = Building(self.entry.number, self.state.facts, self.mailbox)
         sequences: list[int] = []
         for event in decision.events:
             if event.__class__ is MessagesJoined:
@@ -249,19 +249,20 @@ class ThreadActor(VirtualActor):
             first = decision.events[0]
             if first.__class__ is InputQueued:
                 # A message queued at rest joins in the decision that stores it, so no look-up could find it yet.
-                building.contents[building.encoding.sequence + 1] = (now, first)
+                building.know(building.head_sequence + 1, now, first)
             found = self._lookups(building).contents(sequences)
-            building.contents.update(found)
-            building.encoding.contents = {sequence: content for sequence, (_, content) in found.items()}
+            for sequence, (at, content) in found.items():
+                building.know(sequence, at, content)
+            building.contents = found
         if not decision.events:
             self._acting.entomb(building)
         if decision.batch is About.FINISH and self.state.facts.processes:
-            building.encoding.groups = [group for group, _ in self._lookups(building).groups()]
+            building.groups = [group for group, _ in self._lookups(building).groups()]
         building.take(mail, decision, now)
         trigger = mail.body
         if trigger.__class__ is SetValue:
-            key = value_key(building.encoding.prefix, trigger.key)
-            building.encoding.add_value(key, trigger.encoded)
+            key = value_key(building.prefix, trigger.key)
+            building.add_value(key, trigger.encoded)
         return building
 
     def _lookups(self, building: Building | None) -> Lookups:
@@ -298,19 +299,16 @@ class ThreadActor(VirtualActor):
 
     def _hand_over(self, building: Building) -> None:
         self._flight = building
-        mailbox = self.mailbox
-
-        def confirm(answer: Answer) -> None:
-            mailbox.put(Mail(Answered(building, answer)), internal=True)
-
-        self.services.store.commit(building.seal(self.state.facts, self.services.boot.number, self.life, confirm))
+        building.seal(self.state.facts, self.services.boot.number, self.life)
+        self.services.store.commit(building)
         if self._waiting and self.state.phase is Phase.FINISHING:
             # What waited for an earlier batch must not wait for FINISH, and a START behind it, to be refused.
             for mail in self.postponed():
                 self._postpone(mail)
 
-    def _answered(self, body: Answered) -> None:
-        building, answer = body.building, body.answer
+    def _answered(self, building: Building) -> None:
+        answer = building.answer
+        building.done()
         if building is not self._flight:
             # Handed over by a life that crashed: this one has read what became of it.
             if answer.change:
@@ -334,16 +332,19 @@ class ThreadActor(VirtualActor):
         """Fold, show, publish, dispatch, reply, wake: in this order."""
         reach(AFTER_CONFIRM)
         self._record = building.record
-        trigger = committed(building.about)
+        about = building.about
         if armed():
-            _reach_committed(trigger.kind, building)
+            _reach_committed(committed(about).kind, building)
         verifier = self.services.verifier
         if verifier is not None and not building.tombstone:
             verifier.committed(self.entry.number, self.state.facts)
-        decision = decide(self.state, trigger)
-        advance(self.state, decision, 0)
-        if building.about is About.FINISH:
-            self._acting.free(building)
+        decision: Decision | None = None
+        if about is About.START or about is About.FINISH:
+            # By the table, the rows of all other answers change nothing: what was decided is done and said.
+            decision = decide(self.state, committed(about))
+            advance(self.state, decision, 0)
+            if about is About.FINISH:
+                self._acting.free(building)
         try:
             self._acting.publish(building, answer.change)
             for _, decided in building.decided:
@@ -357,9 +358,9 @@ class ThreadActor(VirtualActor):
             # A change number that is never published would hold up every store-wide watcher.
             self.services.hub.flush(self.entry)
         reach(AFTER_REPLY)
-        if decision.actions:
-            if building.about is About.FINISH:
-                reach(BETWEEN)
+        if about is About.FINISH:
+            reach(BETWEEN)
+        if decision is not None:
             for do in decision.actions:
                 self._acting.do(do, decision)
 

@@ -1,24 +1,8 @@
-"""Owns the mail that only the runtime sends to a thread: answers of the store, and mail that decides nothing."""
+"""Owns the mail of the runtime to a thread that decides nothing. Answers of the store come as the batch itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ..storage.batch import Answer
-    from .building import Building
-
-__all__ = ["Answered", "Nothing", "Reload", "Settled"]
-
-
-class Answered:
-    """The store's answer to the batch in flight, on its way to the actor."""
-
-    __slots__ = ("answer", "building")
-
-    def __init__(self, building: Building, answer: Answer) -> None:
-        self.building = building
-        self.answer = answer
+__all__ = ["Nothing", "Reload", "Settled"]
 
 
 class Settled:

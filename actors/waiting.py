@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .reply import Reply
     from .services import Services
 
-__all__ = ["Await", "fail_waiters", "register", "resolve"]
+__all__ = ["Await", "ask_again", "fail_waiters", "register", "resolve"]
 
 
 class Await:
@@ -124,7 +124,7 @@ def resolve(
     services: Services,
     entry: Entry,
     events: Iterable[tuple[int, int, Event]],
-    contents: Mapping[int, tuple[int, InputQueued]],
+    contents: Mapping[int, tuple[int, InputQueued]] | None,
     last: ExecutionRecord | None,
 ) -> None:
     """Tell waiters what a committed and published batch means for them."""
@@ -137,6 +137,7 @@ def resolve(
                 _follow(waiters, event.input_id, event.execution_id)
         elif isinstance(event, MessagesJoined):
             for row in event.rows:
+                assert contents is not None
                 given = contents[row[0]][1].input_id
                 if event.execution_id is not None:
                     _follow(waiters, given, event.execution_id)
@@ -161,6 +162,14 @@ def _follow(waiters: dict[tuple[str, str], list[Reply[Any]]], given: str, execut
     moved = waiters.pop(("i", given), None)
     if moved:
         waiters.setdefault(("e", execution_id), []).extend(moved)
+
+
+def ask_again(services: Services, entry: Entry, active: str | None) -> None:
+    """Ask anew for all who wait: a life that fell may have committed what they wait for, and not lived to say so."""
+    waiters, entry.waiters = entry.waiters, None
+    for (kind, given), replies in (waiters or {}).items():
+        for reply in replies:
+            register(services, entry, active, None, Await("execution" if kind == "e" else "input", given), reply)
 
 
 def fail_waiters(entry: Entry, error: TreadleError) -> None:

@@ -32,6 +32,10 @@ __all__ = [
 
 
 _FREE = (Do(Action.FREE),)
+# Decisions that are always the same; nobody changes one.
+_RUNNING = Decision(Verdict.DECIDE, Phase.RUNNING)
+_IDLE = Decision(Verdict.DECIDE, Phase.IDLE)
+_IDLE_THEN_WAKE = Decision(Verdict.DECIDE, Phase.IDLE, actions=(Do(Action.WAKE),))
 
 
 def abort_reason(state: State) -> str:
@@ -59,6 +63,8 @@ def call_results(state: State, open_calls: Sequence[str], content: str) -> list[
 
 
 def _closing_events(state: State, trigger: Any, ending: Ending, result: str) -> list[Event]:
+    if not (trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded):
+        return []
     events: list[Event] = []
     if state.unrecorded is not None:
         events.append(state.unrecorded)
@@ -199,7 +205,7 @@ def retry_at_rest(state: State, trigger: RetryDue) -> Decision:
 
 def start_committed(state: State, trigger: Answer) -> Decision:
     """START is durable: acceptance opens and the body is called."""
-    return Decision(Verdict.DECIDE, Phase.RUNNING)
+    return _RUNNING
 
 
 def start_not_written(state: State, trigger: Answer) -> Decision:
@@ -212,8 +218,7 @@ def start_not_written(state: State, trigger: Answer) -> Decision:
 
 def finish_committed(state: State, trigger: Answer) -> Decision:
     """The end is durable: the slot is free, and the next START comes before any other mail."""
-    actions = (Do(Action.WAKE),) if state.facts.rows or state.resumes else ()
-    return Decision(Verdict.DECIDE, Phase.IDLE, actions=actions)
+    return _IDLE_THEN_WAKE if state.facts.rows or state.resumes else _IDLE
 
 
 def finish_not_written(state: State, trigger: Answer) -> Decision:

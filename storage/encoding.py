@@ -6,6 +6,7 @@ Journal and tables are changed by the same batch, so a table is always the fold 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from ..protocol.errors import InternalError
@@ -27,7 +28,7 @@ from ..protocol.events import (
 )
 from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
-from .batch import Op
+from .batch import Batch, Op
 from .codec import VERSION, encode_event, pack
 from .keys import id_part, inbox_key, journal_key, message_key, numbered, open_key, user_key
 from .tables import Table
@@ -61,48 +62,44 @@ def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
     return pack((*change, facts.thread_id) if deleted else change)
 
 
-class Encoding:
-    """The ops of one batch under way.
+_NOTHING: Mapping[int, tuple[int, InputQueued]] = MappingProxyType({})
+
+
+class Encoding(Batch):
+    """A batch under way: events go in, ops come out. `seal` it before it is handed over.
 
     Attributes:
-        sequence: of the last event taken in.
+        head_sequence: of the last event taken in.
         position: of the next message to join.
-        size: bytes of the records so far.
-        contents: the events behind the rows that join or are withdrawn, looked up before.
+        contents: the events behind the rows that join or are withdrawn, with their times, looked up before.
         groups: the process groups on record, which an ending strikes out.
     """
 
-    __slots__ = (
-        "contents",
-        "generation",
-        "groups",
-        "number",
-        "ops",
-        "position",
-        "prefix",
-        "sequence",
-        "size",
-        "start_sequence",
-    )
+    __slots__ = ("contents", "groups", "position", "prefix", "start_sequence")
 
     def __init__(self, number: int, facts: Facts) -> None:
+        # Not through `Batch.__init__`: this runs once a commit, and most of what a batch has comes with `seal`.
         self.number = number
         self.prefix = numbered(number)
-        self.generation = facts.generation
-        self.sequence = facts.sequence
+        self.sequence = self.head_sequence = facts.sequence
+        self.head_generation = facts.generation
+        self.generation = facts.generation if facts.sequence else 0
         self.position = facts.messages
         self.start_sequence = facts.start_sequence
         self.ops: list[Op] = []
         self.size = 0
-        self.contents: Mapping[int, InputQueued] = {}
+        self.record = b""
+        self.change = None
+        self.absent = None
+        self.contents: Mapping[int, tuple[int, InputQueued]] = _NOTHING
         self.groups: Sequence[int] = ()
 
     def add(self, event: Event, at: int) -> None:
         """Take in the next event, which happens `at` (microseconds)."""
-        self.sequence += 1
+        self.head_sequence = sequence = self.head_sequence + 1
         record = encode_event(event, at)
         self.size += len(record) + 64
-        self.ops.append((JOURNAL, journal_key(self.number, self.generation, self.sequence), record))
+        self.ops.append((JOURNAL, journal_key(self.number, self.head_generation, sequence), record))
         change = _CHANGES.get(type(event))
         if change is not None:
             change(self, event)
@@ -118,9 +115,11 @@ class Encoding:
         position = self.position
         self.position = position + 1
         ops = self.ops
-        ops.append((MESSAGES, message_key(self.number, kind, position), pack((content, rank, self.sequence))))
+        ops.append((MESSAGES, message_key(self.number, kind, position), pack((content, rank, self.head_sequence))))
         # A message that joined carries its place; one that waits does not.
-        ops.append((MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, self.sequence, position))))
+        ops.append(
+            (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, self.head_sequence, position)))
+        )
 
     def receipt(self, given: str, state: int, sequence: int, about: int = 0) -> None:
         """Record, or update, what is found under an input or control id."""
@@ -134,23 +133,25 @@ def _created(out: Encoding, event: ThreadCreated) -> None:
 
 
 def _started(out: Encoding, event: ExecutionStarted) -> None:
-    out.start_sequence = out.sequence
-    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.sequence, 0))))
+    out.start_sequence = out.head_sequence
+    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.head_sequence, 0))))
     if event.cause == "submit" and event.input_id is not None:
-        out.receipt(event.input_id, RECEIPT_JOINED, out.sequence, out.sequence)
+        out.receipt(event.input_id, RECEIPT_JOINED, out.head_sequence, out.head_sequence)
     for rank, draft in enumerate(event.messages):
-        out.join(draft, out.sequence, rank)
+        out.join(draft, out.head_sequence, rank)
 
 
 def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost) -> None:
-    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.start_sequence, out.sequence))))
+    out.ops.append(
+        (EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.start_sequence, out.head_sequence)))
+    )
     for group in out.groups:
         out.ops.append((OPEN, open_key(out.prefix, b"p", str(group)), None))
 
 
 def _added(out: Encoding, event: MessageAdded) -> None:
     draft = event.message
-    out.join(draft, out.sequence, 0)
+    out.join(draft, out.head_sequence, 0)
     if event.execution_id is None:
         return
     for call_id in draft.get("calls", ()):
@@ -169,10 +170,10 @@ def _queued(out: Encoding, event: InputQueued) -> None:
         event.size,
         event.timeout,
     )
-    out.ops.append((INBOX, inbox_key(out.number, event.first, out.sequence), pack((VERSION, *row))))
-    out.receipt(event.input_id, RECEIPT_RECORDED, out.sequence)
+    out.ops.append((INBOX, inbox_key(out.number, event.first, out.head_sequence), pack((VERSION, *row))))
+    out.receipt(event.input_id, RECEIPT_RECORDED, out.head_sequence)
     for rank, draft in enumerate(event.messages):
-        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), pack((out.sequence, rank, 0, None))))
+        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), pack((out.head_sequence, rank, 0, None))))
 
 
 def _silent(event: InputQueued) -> int:
@@ -180,10 +181,10 @@ def _silent(event: InputQueued) -> int:
 
 
 def _content(out: Encoding, sequence: int) -> InputQueued:
-    content = out.contents.get(sequence)
-    if content is None:
+    found = out.contents.get(sequence)
+    if found is None:
         raise InternalError(f"the content of row {sequence} was not looked up", number=out.number, sequence=sequence)
-    return content
+    return found[1]
 
 
 def _joined(out: Encoding, event: MessagesJoined) -> None:
@@ -191,7 +192,7 @@ def _joined(out: Encoding, event: MessagesJoined) -> None:
     for sequence, *_ in event.rows:
         content = _content(out, sequence)
         out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
-        out.receipt(content.input_id, state, sequence, out.sequence)
+        out.receipt(content.input_id, state, sequence, out.head_sequence)
         for rank, draft in enumerate(content.messages):
             out.join(draft, sequence, rank)
 
@@ -199,14 +200,14 @@ def _joined(out: Encoding, event: MessagesJoined) -> None:
 def _withdrawn(out: Encoding, event: InputWithdrawn) -> None:
     content = _content(out, event.row[0])
     out.ops.append((INBOX, inbox_key(out.number, content.first, event.row[0]), None))
-    out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], out.sequence)
+    out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], out.head_sequence)
     for draft in content.messages:
         out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), None))
 
 
 def _control(out: Encoding, event: ExecutionInterrupted | ControlRecorded) -> None:
     if event.control_id is not None:
-        out.receipt(event.control_id, RECEIPT_JOINED, out.sequence, out.sequence)
+        out.receipt(event.control_id, RECEIPT_JOINED, out.head_sequence, out.head_sequence)
 
 
 def _process(out: Encoding, event: ProcessRecorded) -> None:
@@ -214,7 +215,7 @@ def _process(out: Encoding, event: ProcessRecorded) -> None:
 
 
 def _request(out: Encoding, event: RequestOpened) -> None:
-    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), pack((event.request_id, out.sequence))))
+    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), pack((event.request_id, out.head_sequence))))
 
 
 def _request_over(out: Encoding, event: RequestTerminated) -> None:

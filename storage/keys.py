@@ -54,13 +54,13 @@ def sequence_of(key: bytes) -> int:
 
 def id_part(given: str) -> bytes:
     """Return an id's bytes in a key; ours take half their length."""
-    if len(given) == 32:
+    if len(given) == 32 and (given.islower() or given.isdigit()):
         try:
             raw = bytes.fromhex(given)
         except ValueError:
             return b"\x02" + given.encode()
-        # Upper case and blanks decode too, but would come back as another id.
-        if raw.hex() == given:
+        # Blanks are skipped in decoding, so that fewer bytes come out.
+        if len(raw) == 16:
             return b"\x01" + raw
     return b"\x02" + given.encode()
 

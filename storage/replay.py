@@ -56,7 +56,7 @@ class Replay:
         self._number = number
         self._generation = head.generation
         self._encoding = Encoding(number, Facts())
-        self._contents: dict[int, InputQueued] = {}
+        self._contents: dict[int, tuple[int, InputQueued]] = {}
         self._groups: list[int] = []  # recorded before the event at hand
 
     def take(self, key: bytes, data: bytes) -> None:
@@ -86,7 +86,7 @@ class Replay:
         encoding.add(event, at)
         self._groups = sorted(self.rules.groups)
         if isinstance(event, InputQueued):
-            self._contents[encoding.sequence] = event
+            self._contents[encoding.head_sequence] = (at, event)
         elif isinstance(event, ValueChanged):
             name = value_key(encoding.prefix, event.key)
             (self.values.discard if event.deleted else self.values.add)(name)

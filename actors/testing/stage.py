@@ -93,6 +93,7 @@ class Stage:
     Args:
         agents: what it hosts.
         store: to play on, for what an earlier stage left; by default an empty one.
+        clock: by default one that stands at a fixed time.
         options: as of `Runtime`.
 
     Attributes:
@@ -100,11 +101,13 @@ class Stage:
         reports: what the runtime reported, by name, with details.
     """
 
-    def __init__(self, *agents: Body, store: StageStore | None = None, **options: Any) -> None:
+    def __init__(
+        self, *agents: Body, store: StageStore | None = None, clock: FakeClock | None = None, **options: Any
+    ) -> None:
         self.agents = agents
         self.store = store or StageStore()
         self.reports: list[tuple[str, dict[str, object]]] = []
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self._options = options
         self._open()
 
@@ -124,7 +127,7 @@ class Stage:
         self._opener.step()
 
     def _opened(self, error: BaseException | None) -> None:
-        if error is not None:
+        if error is not None and not self._left:
             self._opening.fail(error)
 
     @property
@@ -238,7 +241,6 @@ class Stage:
         if not self._left:
             self.kill()
         self.agents = agents or self.agents
-        self.clock = FakeClock(self.clock.now_us())
         self._open()
         return self.ask(self._opening) if settle else self.runtime
 
@@ -252,6 +254,7 @@ class Stage:
         services = getattr(self.runtime, "services", None)
         if services is not None:
             services.closing = True
+            services.timers.stop()
         for pool in (self._opener, self.pool, self.release_lane):
             pool.close()
         tasks = asyncio.all_tasks(self.loop)
