@@ -371,7 +371,9 @@ def reply_terms(reply: object, names: dict[str, str]) -> str:
     if isinstance(reply, Receipt):
         active = reply.active_execution
         owner = None if active is None else (_name(active.execution_id, names), active.phase)
-        terms = (reply.disposition, _name(reply.execution_id, names), reply.delivered_as, _name(reply.interrupted, names), reply.held, owner)  # fmt: skip
+        terms = (
+            reply.disposition, _name(reply.execution_id, names), reply.delivered_as, _name(reply.interrupted, names), reply.held, owner,
+        )  # fmt: skip
         return repr(tuple(map(str, terms)))
     if isinstance(reply, ControlReceipt):
         active = reply.active_execution
