@@ -132,20 +132,25 @@ def _demo(options: argparse.Namespace, corpus: Corpus, plan: dict[str, list[Scen
 def _about(options: argparse.Namespace, corpus: Corpus, total: int) -> str:
     spoken = len(corpus.dialogues[: options.dialogues])
     return (
-        f"[bold]Treadle demo[/], seed {options.seed}. {options.threads} threads on an embedded store replay {spoken:,} dialogues in"
-        f" {corpus.languages} languages of chatterbot-corpus {corpus.version}:\n{total:,} lines are submitted, steered into running"
-        " executions, or queued; some executions are interrupted.\nHalfway the hosting process gets SIGKILL; another one"
-        " opens the store and goes on.\n"
+        f"[bold]Treadle demo[/], seed {options.seed}. {options.threads} threads on an embedded store replay {spoken:,} dialogues"
+        f" in {corpus.languages} languages, from chatterbot-corpus {corpus.version}. {total:,} lines are submitted, steered into"
+        " running executions, or queued; some executions are interrupted. Halfway the hosting process gets SIGKILL; another"
+        " one opens the store and goes on.\n"
     )
 
 
 def _reopening(opening: Opening, verdict: Verdict) -> str:
     return (
-        f"\nReopened in {opening.seconds * 1000:.0f} ms. {len(opening.settled)} executions were running at the kill: they were settled as"
-        f" lost, and the clients said their lines again.\n{opening.statuses.get('running', 0)} threads had more inputs waiting,"
-        f" which started by themselves. {verdict.repeated} calls had been stored, but their answers\nnever arrived: repeated under"
-        " the same id, each got its first receipt.\n"
+        f"\nReopened in {opening.seconds * 1000:.0f} ms. {_count(len(opening.settled), 'execution')} ran at the kill: settled as"
+        " lost, and the clients said their lines again."
+        f" {_count(opening.statuses.get('running', 0), 'thread')} had more inputs waiting, which started by themselves."
+        f" {_count(verdict.repeated, 'call')} had been stored without an answer: repeated under the same id, each got its first"
+        " receipt."
     )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'s' * (number != 1)}"
 
 
 def _lives(first: HostProcess, second: HostProcess, histories: dict[str, History]) -> list[Life]:

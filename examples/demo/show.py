@@ -18,10 +18,11 @@ __all__ = ["Life", "Reporter"]
 
 MISMATCHES_SHOWN = 20
 KINDS = {"submit": "submitted", "steer": "steered", "queue": "queued"}
-SPEED_NOTE = """\
-A small write with its sync takes {sync_ms:.2f} ms in this directory. An execution makes at least three commits; threads that
-commit at the same moment share a sync. The rate includes the clients, their notebook, and the time that the agent
-takes to speak; `make bench` measures without these."""
+SPEED_NOTE = (
+    "A small write with its sync takes {sync_ms:.2f} ms in this directory. An execution makes at least three commits; threads"
+    " that commit at the same moment share a sync. The rate includes the clients, their notebook, and the time that the"
+    " agent takes to speak; `make bench` measures without these."
+)
 PLAIN_STEP = 10  # percent between two lines where there is no terminal
 
 
@@ -55,8 +56,8 @@ class Reporter:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """Print a line, above the bar if there is one."""
-        self.console.print(text, soft_wrap=True)
+        """Print a paragraph, above the bar if there is one."""
+        self.console.print(text)
 
     def advance(self, done: int, answers: int) -> None:
         """Show how many lines were said, and how many calls were answered."""
@@ -84,7 +85,7 @@ class Reporter:
                 "[bold green]No mismatch[/]: every acknowledged input is in history exactly once and in order, every answer is right."
             )
         for mismatch in mismatches[:MISMATCHES_SHOWN]:
-            self.say(f"[bold red]MISMATCH[/] {escape(mismatch)}")
+            self.console.print(f"[bold red]MISMATCH[/] {escape(mismatch)}", soft_wrap=True)
         if len(mismatches) > MISMATCHES_SHOWN:
             self.say(f"... and {len(mismatches) - MISMATCHES_SHOWN} more")
 
