@@ -257,12 +257,13 @@ class Stage:
             services.timers.stop()
         for pool in (self._opener, self.pool, self.release_lane):
             pool.close()
-        tasks = asyncio.all_tasks(self.loop)
         for _ in range(100):  # a body that does not end when it is cancelled, again and again, is given up on
-            for task in tasks:
+            for task in asyncio.all_tasks(self.loop):
                 task.cancel()
             if not self._loop_step():
                 break
+        # What is given up on is told when it is collected, to nobody's use.
+        self.loop.set_exception_handler(lambda _loop, _context: None)
         forget_burst(self.loop)
         self.loop.close()
 

@@ -1,12 +1,13 @@
 """Owns the list of mutants: rules broken on purpose, one by one, each with the test that must notice.
 
 Run as a script it prints each mutant and its killer, and exits 1 if one survives. A mutant that survives is a missing
-oracle. Those of the table and its rules stand in `rule_mutants`; a mutant of anything else is a `Mutant` in a list of
-its own, added to `MUTANTS` here.
+oracle. Those of the table and its rules stand in `rule_mutants`, those of the shell around them in `shell_mutants`; a
+mutant of anything else is a `Mutant` in a list of its own, added to `MUTANTS` here.
 """
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from pathlib import Path
@@ -16,8 +17,9 @@ if __name__ == "__main__":
 
 from tests.simulation.mutant import Mutant, Survived
 from tests.simulation.rule_mutants import RULES
+from tests.simulation.shell_mutants import SHELL
 
-MUTANTS: list[Mutant] = [*RULES]
+MUTANTS: list[Mutant] = [*RULES, *SHELL]
 
 
 def main() -> int:
@@ -37,4 +39,5 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)  # a broken shell complains, and that is its purpose here
     sys.exit(main())
