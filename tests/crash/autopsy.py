@@ -11,19 +11,26 @@ from typing import TYPE_CHECKING, Any
 from treadle.actors import Runtime
 from treadle.protocol.errors import InputNotFound, ThreadNotFound, ThreadTerminated
 from treadle.storage import LmdbStore
-from treadle.storage.check import check
+from treadle.storage.check import CheckReport, check, check_tables
 
 from .bodies import quiet_agents
 from .victim import THREADS
 
 if TYPE_CHECKING:
     from treadle.actors import Thread
+    from treadle.storage import Store
 
     from .ledger import Ledger, Op
 
-__all__ = ["Findings", "examine"]
+__all__ = ["Findings", "examine", "look_at"]
 
 ACKNOWLEDGED = ("accepted", "queued")
+REFUSED = (
+    None,
+    "storage_full",
+    "thread_terminated",
+    "thread_not_found",
+)  # by a disposition or an error; others may have been written
 PATIENCE_S = 30.0  # only a broken runtime makes a look wait this long
 REPEATS = 6
 
@@ -40,18 +47,29 @@ class Findings:
         assert true, f"{promise}: {found}"
 
 
-def examine(path: Path, ledger: Ledger, findings: Findings, chance: Any) -> None:
+def look_at(store: Store) -> CheckReport:
+    """Check a closed store of any kind."""
+    if isinstance(store, LmdbStore):
+        return check(store.path)
+    store.open()
+    try:
+        return check_tables(store)
+    finally:
+        store.close()
+
+
+def examine(store: Store, ledger: Ledger, findings: Findings, chance: Any) -> None:
     """Open what was left and hold it against what was printed.
 
     Args:
-        path: the store.
+        store: not open.
         ledger: what was asked of it and answered, over all its lives.
         findings: where to count.
         chance: chooses which calls are repeated.
     """
-    left = check(path)
+    left = look_at(store)
     findings.must(left.broken == (), "a killed store is whole", left.broken[:3])
-    with Runtime(LmdbStore(path), agents=quiet_agents(), drain_timeout=PATIENCE_S) as runtime:
+    with Runtime(store, agents=quiet_agents(), drain_timeout=PATIENCE_S) as runtime:
         opened = runtime.opened
         assert opened is not None
         findings.must(set(left.running) == set(opened.settled), "what ran is settled", (left.running, opened))
@@ -69,7 +87,7 @@ def examine(path: Path, ledger: Ledger, findings: Findings, chance: Any) -> None
         asked = [op for op in ledger.ops.values() if op.thread in THREADS and _repeatable(op)]
         for op in chance.sample(asked, min(REPEATS, len(asked))):
             _repeat(runtime.thread(op.thread), op, findings)
-    left = check(path)
+    left = look_at(store)
     findings.must(
         left.broken == () and left.running == () and not left.removing, "a closed store is whole and at rest", left
     )
@@ -145,7 +163,7 @@ def _look_at_input(op: Op, found: int, seen: int, ledger: Ledger, findings: Find
         findings.counts["acknowledged inputs"] += 1
         if withdrawn is not None:
             findings.must(found == (0 if withdrawn else 1), "what was acknowledged is in history once", op)
-    elif op.answered and op.error is None:
+    elif op.answered and op.error in REFUSED:
         findings.must(found == 0, "what was refused is not stored", op)
 
 

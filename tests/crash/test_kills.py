@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from treadle.actors.thread import AFTER_CONFIRM, AFTER_REPLY, BETWEEN
+from treadle.storage import LmdbStore
 from treadle.storage.points import AFTER_COMMIT, BEFORE_COMMIT, BEFORE_PUT
 
 from .autopsy import Findings, examine
@@ -84,7 +85,7 @@ def chain(executioner: Executioner, path: Path, seed: int, deaths: int, hits: Co
         assert ended == SIGKILLED, (ended, order)
         hits[point] += 1
         try:
-            examine(path, ledger, findings, chance)
+            examine(LmdbStore(path), ledger, findings, chance)
         except AssertionError as error:
             raise AssertionError(f"chain of seed {seed}, {order}: {error}") from error
     return findings
