@@ -338,11 +338,8 @@ class Acting:
         """Say that nothing was written; an interruption is in force all the same."""
         if mail.reply is None:
             return
-        details = dict(error.details)
-        if any(isinstance(event, ExecutionInterrupted) for event in decision.events):
-            details["applied"] = True
-        # A new error for each: one that is raised in several places grows a traceback of them all.
-        mail.reply.fail(type(error)(error.message, **details))
+        applied = any(isinstance(event, ExecutionInterrupted) for event in decision.events)
+        mail.reply.fail(error.again(applied=True) if applied else error.again())
 
     def resolve(self, building: Building) -> None:
         """Tell those who wait for what this batch ended."""

@@ -25,6 +25,7 @@ from .loops import LoopHost
 from .mailbox import Mail
 from .recovery import OpenReport, recover
 from .reply import Reply
+from .reporting import Reporter
 from .services import Body, Options, Services
 from .supervisor import Supervisor
 from .verifying import Verifier
@@ -59,7 +60,8 @@ class Runtime:
         release_timeout: seconds for closing what an execution owns.
         workers: plain-function agents at once.
         clock: for tests.
-        on_report: called with a name and details when the runtime has something to report: a crash, a quarantine.
+        on_report: called with a name and details when the runtime has something to report, a crash or a quarantine; on a
+            worker of its own.
 
     Attributes:
         opened: what the open found and did.
@@ -102,7 +104,7 @@ class Runtime:
         self._store = store
         self._clock = clock or SystemClock()
         self._dispatcher = dispatcher
-        self._on_report = on_report
+        self._reporter = Reporter(on_report)
         self._services: Services | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -169,7 +171,7 @@ class Runtime:
         services.idle_callbacks = []
         services.clock = self._clock
         services.timers = self._clock.timers()
-        services.report = self._report
+        services.report = self._reporter.tell
         services.supervisor = Supervisor(services)
         services.dispatcher = self._dispatcher or Dispatcher()
         services.dispatcher.on_crash = services.supervisor.crashed
@@ -220,6 +222,7 @@ class Runtime:
             fail_waiters(entry, RuntimeClosed("the runtime is closed", thread_id=entry.thread_id))
             entry.mailbox.refuse(lambda: RuntimeClosed("the runtime is closed"))
         services.timers.stop()
+        self._reporter.close()
         services.loop.close()
         services.pool.close()
         services.release_lane.close()
@@ -336,14 +339,6 @@ class Runtime:
         if self._services is None:
             raise RuntimeClosed("the runtime is not open; use it in a with statement")
         return self._services
-
-    def _report(self, name: str, details: Mapping[str, object]) -> None:
-        logger.warning("%s: %s", name, dict(details))
-        if self._on_report is not None:
-            try:
-                self._on_report(name, details)
-            except Exception:
-                logger.exception("on_report failed")
 
 
 async def _off_loop(call: Callable[[], None]) -> None:

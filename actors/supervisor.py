@@ -69,13 +69,25 @@ class Supervisor:
         fallen = self._fallen.get(entry.thread_id)
         if fallen is not None and fallen.left:
             return None
-        if entry.quarantine is not None:
-            return _refusing(lambda: _again(entry.quarantine))
+        self._fallen.pop(entry.thread_id, None)
+        try:
+            return self._bring_up(entry, fallen)
+        except BaseException as error:
+            # What the last life had postponed has nobody else to answer it.
+            for mail in fallen.mails if fallen is not None else ():
+                self._answer(entry, mail, error)
+            raise
+
+    def _bring_up(self, entry: Entry, fallen: _Fallen | None) -> Callable[[Mail], object]:
         with self._services.store.view() as view:
             found = None if entry.gone else read_thread(view, entry.number)
-        if found is None:
-            return _refusing(lambda: not_found(entry.thread_id))
-        self._fallen.pop(entry.thread_id, None)
+        refusal: TreadleError | None = entry.quarantine or (None if found is not None else not_found(entry.thread_id))
+        if refusal is not None:
+            receiver = _refusing(refusal)
+            for mail in fallen.mails if fallen is not None else ():
+                receiver(mail)
+            return receiver
+        assert found is not None
         facts = found[1]
         if self._services.verifier is not None:
             self._services.verifier.loaded(entry.number, facts)
@@ -110,7 +122,28 @@ class Supervisor:
         actor.go_on()
 
     def crashed(self, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
-        """Deal with what a receiver or an activation raised; the dispatcher's `on_crash`."""
+        """Deal with what a receiver or an activation raised; the dispatcher's `on_crash`.
+
+        Where dealing with it fails in turn, the thread's next life goes on without it: the store refuses an older life's
+        batches all the same. Where that happens too often, the runtime fails closed.
+        """
+        try:
+            self._crashed(mailbox, mail, error)
+        except BaseException as failure:  # noqa: BLE001 - it is counted, and the other threads go on
+            self._fallen.pop(mailbox.key, None)
+            mailbox.receiver = None
+            if mail.reply is not None:
+                mail.reply.fail(_crash(mailbox.key, failure))
+            self._failed(failure)
+            mailbox.wake()
+
+    def _failed(self, error: BaseException) -> None:
+        logger.error("The supervisor failed", exc_info=error)
+        if self._own.exceeded(self._services.clock.monotonic()):
+            self._services.closing = True
+            self._services.report("supervisor_failed", {"error": error})
+
+    def _crashed(self, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
         entry = self._services.directory.known(mailbox.key)
         actor = entry.actor if entry is not None else None
         if not isinstance(error, Reload):
@@ -147,12 +180,15 @@ class Supervisor:
     def _fail(self, entry: Entry, mails: list[Mail], error: BaseException) -> None:
         cause = error.__cause__ if isinstance(error, Reload) else None
         for mail in mails:
-            if mail.reply is None or isinstance(mail.body, Building):
-                continue
-            if isinstance(cause, TreadleError):
-                mail.reply.fail(type(cause)(cause.message, **cause.details))
-            else:
-                mail.reply.fail(_crash(entry.thread_id, error))
+            self._answer(entry, mail, cause or error)
+
+    def _answer(self, entry: Entry, mail: Mail, error: BaseException) -> None:
+        if mail.reply is None or isinstance(mail.body, Building):
+            return
+        if isinstance(error, TreadleError):
+            mail.reply.fail(error.again())
+        else:
+            mail.reply.fail(_crash(entry.thread_id, error))
 
     def _count(self, entry: Entry, error: BaseException) -> None:
         """Count a crash; beyond the intensity the thread rests until the store is opened again."""
@@ -175,7 +211,7 @@ class Supervisor:
             entry.snapshot = shown._replace(status=status, active=None)
             self._services.hub.published(entry, shown, entry.snapshot, [], 0)
             self._services.hub.flush(entry)
-        fail_waiters(entry, _again(entry.quarantine))
+        fail_waiters(entry, entry.quarantine)
         self._services.report("thread_quarantined", {"thread_id": entry.thread_id})
 
     def _release(self, entry: Entry, live: Execution | None, fallen: _Fallen) -> None:
@@ -251,11 +287,8 @@ class Supervisor:
             self._services.dispatcher.sweep(self._services.directory.mailboxes())
             self._services.directory.passivate_idle()
             self._services.loop.ping()
-        except Exception as error:
-            logger.exception("The supervisor's sweep failed")
-            if self._own.exceeded(self._services.clock.monotonic()):
-                self._services.report("supervisor_failed", {"error": error})
-                self._services.closing = True
+        except Exception as error:  # noqa: BLE001 - it is counted, and the next sweep comes
+            self._failed(error)
         self._services.timers.after(SWEEP_S, self._sweep)
 
 
@@ -268,14 +301,9 @@ def _crash(thread_id: str, error: BaseException) -> ThreadActorCrashed:
     return crash
 
 
-def _again(error: TreadleError | None) -> TreadleError:
-    assert error is not None
-    return type(error)(error.message, **error.details)
-
-
-def _refusing(error: Callable[[], TreadleError]) -> Callable[[Mail], object]:
+def _refusing(error: TreadleError) -> Callable[[Mail], object]:
     def refuse(mail: Mail) -> None:
         if mail.reply is not None:
-            mail.reply.fail(error())
+            mail.reply.fail(error.again())
 
     return refuse

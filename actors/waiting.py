@@ -177,7 +177,7 @@ def fail_waiters(entry: Entry, error: TreadleError) -> None:
     waiters, entry.waiters = entry.waiters, None
     for replies in (waiters or {}).values():
         for reply in replies:
-            reply.fail(error)
+            reply.fail(error.again())
 
 
 def _withdrawn(entry: Entry, given: str) -> InputWithdrawn:

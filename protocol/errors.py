@@ -24,7 +24,7 @@ repeating with the same id, the rest is worth a report.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 __all__ = [
     "AgentNotFound",
@@ -93,6 +93,12 @@ class TreadleError(Exception):
     def __reduce__(self) -> tuple[object, ...]:
         # An error must survive a process boundary with its ids; the default loses keyword arguments.
         return _rebuild, (type(self), self.message, self.details, self.__dict__.get("code"))
+
+    def again(self, **more: object) -> Self:
+        """Return a new error that says the same, with `more` details: one raised in many places keeps all their frames."""
+        copy = _rebuild(type(self), self.message, {**self.details, **more}, self.__dict__.get("code"))
+        assert isinstance(copy, type(self))
+        return copy
 
     def to_wire(self) -> dict[str, object]:
         """Return the JSON form: code, message, details."""

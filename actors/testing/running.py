@@ -16,11 +16,24 @@ if TYPE_CHECKING:
     from ..fake_clock import FakeClock
     from ..services import Body
 
-__all__ = ["Report", "Runtimes", "check_reports"]
+__all__ = ["Collect", "Report", "Runtimes", "check_reports"]
 
 Report = tuple[str, "Mapping[str, object]"]
 
 _STOPPING_S = 1.0  # real seconds for bodies that end when they are told to; beyond it the clock runs on to their grace
+
+
+class Collect:
+    """Puts reports on a list the moment they are made: what a test looks at next must be there."""
+
+    immediate = True
+
+    def __init__(self, reports: list[Report]) -> None:
+        self._reports = reports
+
+    def __call__(self, name: str, details: Mapping[str, object]) -> None:
+        """Take one report."""
+        self._reports.append((name, dict(details)))
 
 
 class Runtimes:
@@ -47,7 +60,7 @@ class Runtimes:
             options: as of `Runtime`.
         """
         options.setdefault("always_evict", self._always_evict)
-        options.setdefault("on_report", lambda name, details: self.reports.append((name, details)))
+        options.setdefault("on_report", Collect(self.reports))
         runtime = Runtime(store or self._store, agents=agents, clock=self._clock, **options).open()
         self._open.append(runtime)
         return runtime

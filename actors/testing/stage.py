@@ -20,6 +20,7 @@ from ..fake_clock import FakeClock
 from ..reply import Reply
 from ..runtime import Runtime
 from .manual_pool import ManualPool
+from .running import Collect, Report
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -106,7 +107,7 @@ class Stage:
     ) -> None:
         self.agents = agents
         self.store = store or StageStore()
-        self.reports: list[tuple[str, dict[str, object]]] = []
+        self.reports: list[Report] = []
         self.clock = clock or FakeClock()
         self._options = options
         self._open()
@@ -116,9 +117,7 @@ class Stage:
         self.pool = ManualPool()
         self.release_lane = ManualPool()
         self.loop = asyncio.new_event_loop()
-        self.runtime = _StageRuntime(
-            self, on_report=lambda name, details: self.reports.append((name, dict(details))), **self._options
-        )
+        self.runtime = _StageRuntime(self, on_report=Collect(self.reports), **self._options)
         self._left = False
         self._opening: Reply[Runtime] = Reply()
         # On a worker, since an open waits for what it settles, and only the test can bring that about.
