@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import ThreadActorCrashed, ThreadQuarantined, TreadleError
+from ..protocol.errors import AppendConflict, ThreadActorCrashed, ThreadQuarantined, TreadleError
 from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
 from ..protocol.triggers import Lost
 from ..storage.reading import read_thread
@@ -194,8 +194,11 @@ class Supervisor:
         """Count a crash; beyond the intensity the thread rests until the store is opened again."""
         if isinstance(error, Reload):
             self._services.report("actor_reloaded", {"thread_id": entry.thread_id, "error": error.__cause__})
-            return
-        self._services.report("actor_crashed", {"thread_id": entry.thread_id, "error": error})
+            if not isinstance(error.__cause__, AppendConflict):
+                return
+            # A reload reads the head anew, so a conflict that comes again is a bug, and must not turn for ever.
+        else:
+            self._services.report("actor_crashed", {"thread_id": entry.thread_id, "error": error})
         crashes = self._crashes.setdefault(entry.thread_id, Intensity(CRASHES_MAX, CRASH_WINDOW_S))
         if not crashes.exceeded(self._services.clock.monotonic()):
             return
