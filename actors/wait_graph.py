@@ -10,7 +10,7 @@ import threading
 
 from ..protocol.errors import WaitCycle
 
-__all__ = ["Waiting", "WaitGraph"]
+__all__ = ["WaitGraph", "Waiting"]
 
 
 class Waiting:

@@ -38,19 +38,22 @@ def check_name(kind: str, value: object) -> str:
     Raises:
         InvalidInput: `invalid_name`, with the kind and the value.
     """
-    if isinstance(value, str) and value and "\0" not in value:
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            pass
-        else:
-            return value
+    if isinstance(value, str) and value and "\0" not in value and _is_unicode(value):
+        return value
     raise InvalidInput(
         f"{kind} must be a non-empty string of valid Unicode without NUL, not {shorten(value)}",
         code="invalid_name",
         kind=kind,
         value=shorten(value),
     )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def format_id(time_us: int, random_bits: int) -> str:
