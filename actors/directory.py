@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import OrderedDict
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import ThreadNotFound, ThreadQuarantined
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from .watch import Watch
 
 __all__ = ["Directory", "Entry"]
+
+_LEAVING_MAX = 4  # passivated at once beyond the cap: more than one, so that it is reached again after some were in use
 
 
 class Entry:
@@ -181,14 +184,20 @@ class Directory:
             self._idle.pop(entry.thread_id, None)
 
     def idle(self, entry: Entry) -> None:
-        """Note that an actor has nothing to do since now; beyond the cap the longest idle one is passivated."""
+        """Note that an actor has nothing to do since now; beyond the cap the longest idle ones are passivated."""
         with self._lock:
-            self._idle[entry.thread_id] = (entry, self._services.clock.monotonic())
+            now = self._services.clock.monotonic()
+            self._idle[entry.thread_id] = (entry, now)
             self._idle.move_to_end(entry.thread_id)
-            over = len(self._idle) > self._services.options.resident_max
-            oldest = next(iter(self._idle.values()))[0] if over else None
-        if oldest is not None:
-            self.passivate(oldest)
+            over = len(self._idle) - self._services.options.resident_max
+            oldest = [old for old, _ in islice(self._idle.values(), min(over, _LEAVING_MAX))] if over > 0 else ()
+        for old in oldest:
+            if not self.passivate(old):
+                # It has got mail meanwhile. At the head it would be tried again and again, and the others stay.
+                with self._lock:
+                    if old.thread_id in self._idle:
+                        self._idle[old.thread_id] = (old, now)
+                        self._idle.move_to_end(old.thread_id)
 
     def passivate_idle(self) -> int:
         """Passivate what has been idle long enough; called by the sweep. Returns how many."""
