@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.cursors import Cursor
-from ..protocol.decision import Action, Decision, Do, Phase, Refusal
+from ..protocol.decision import IDLE, Action, Decision, Do, Refusal
 from ..protocol.errors import TreadleError
 from ..protocol.events import (
     Event,
@@ -217,7 +217,7 @@ class Acting:
         attempts = self.blocked.attempts + 1 if self.blocked is not None else 1
         delay = min(RETRY_FIRST_S * 2 ** (attempts - 1), RETRY_LAST_S)
         state = self._actor.state
-        what = "START" if state.phase is Phase.IDLE else "LOST" if state.ending and state.ending.lost else "FINISH"
+        what = "START" if state.phase is IDLE else "LOST" if state.ending and state.ending.lost else "FINISH"
         due = self.services.clock.now_us() + int(delay * 1_000_000)
         self.blocked = Blocked(what, attempts, about or "", due)
         if self._retry is not None:
@@ -301,6 +301,9 @@ class Acting:
 
     def rest(self) -> None:
         """Nothing is in flight and nobody owns the slot: this actor may go when its time has come."""
+        if self.services.closing:
+            for call in self.services.idle_callbacks:
+                call()
         if not self._actor.is_free():
             return
         if self.services.options.always_evict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..protocol.decision import Phase, State
+from ..protocol.decision import FINISHING, IDLE, RUNNING, State
 from ..protocol.events import MessageAdded
 from ..protocol.triggers import Kind
 from .building import Lookups
@@ -22,7 +22,7 @@ _STARTING = ("submit", "message")
 def _input(trigger: Any, state: State, lookups: Lookups) -> None:
     if trigger.digest is not None:
         trigger.prior = lookups.prior(trigger.input_id)
-    if state.phase is Phase.IDLE and trigger.prior is None:
+    if state.phase is IDLE and trigger.prior is None:
         facts = state.facts
         if trigger.kind is Kind.QUEUE and facts.waiting_messages + facts.waiting_submits and not facts.held:
             trigger.rows = lookups.rows(_STARTING)
@@ -37,7 +37,7 @@ def _interrupt(trigger: Any, state: State, lookups: Lookups) -> None:
 
 def _starting(trigger: Any, state: State, lookups: Lookups) -> None:
     facts = state.facts
-    if state.phase is Phase.IDLE and facts.waiting_messages + facts.waiting_submits:
+    if state.phase is IDLE and facts.waiting_messages + facts.waiting_submits:
         trigger.rows = lookups.rows(_STARTING)
 
 
@@ -59,7 +59,7 @@ def _append(trigger: Any, state: State, lookups: Lookups) -> None:
 
 def _joinable(trigger: Any, state: State, lookups: Lookups) -> None:
     facts = state.facts
-    if state.phase is Phase.RUNNING and facts.steers + facts.waiting_messages:
+    if state.phase is RUNNING and facts.steers + facts.waiting_messages:
         trigger.rows = [row for row in lookups.rows(_JOINABLE) if row.sequence > facts.failed_through]
         if trigger.kind is Kind.BODY_ENDED and facts.open_calls:
             trigger.open_calls = lookups.open_calls()
@@ -76,7 +76,7 @@ def _closing(trigger: Any, state: State, lookups: Lookups) -> None:
 
 
 def _retry(trigger: Any, state: State, lookups: Lookups) -> None:
-    if state.phase is Phase.FINISHING:
+    if state.phase is FINISHING:
         _closing(trigger, state, lookups)
     else:
         _starting(trigger, state, lookups)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ..protocol.cursors import Cursor
-from ..protocol.decision import Phase, State
+from ..protocol.decision import STARTING, Phase, State
 from ..protocol.facts import Facts
 from ..protocol.receipts import ActiveExecution
 from ..protocol.status import ThreadStatus
@@ -125,6 +125,6 @@ def at_rest(number: int, facts: Facts) -> Snapshot:
 
 def shown_owner(state: State) -> str | None:
     """Return the live execution as snapshots show it: from START committed to FINISH committed."""
-    if state.phase is Phase.STARTING or (state.ending is not None and state.ending.lost is not None):
+    if state.phase is STARTING or (state.ending is not None and state.ending.lost is not None):
         return None
     return state.active

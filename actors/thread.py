@@ -11,8 +11,8 @@ import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.decision import DECIDE, FINISHING, IDLE, Decision, State, Verdict
 from ..protocol.decision import Batch as About
-from ..protocol.decision import Decision, Phase, State, Verdict
 from ..protocol.errors import InternalError, OutcomeUnknown, ThreadTerminated, TreadleError
 from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined
 from ..protocol.events import ThreadTerminated as TerminatedEvent
@@ -95,7 +95,7 @@ class ThreadActor(VirtualActor):
     def is_free(self) -> bool:
         """Say whether nothing would be lost with this actor."""
         return (
-            self.state.phase is Phase.IDLE
+            self.state.phase is IDLE
             and self._flight is None
             and not self._waiting
             and not self._urgent
@@ -115,7 +115,7 @@ class ThreadActor(VirtualActor):
             return
         else:
             self._go_on(mail)
-        if self._flight is None and self.state.phase is Phase.IDLE:
+        if self._flight is None and self.state.phase is IDLE:
             self._acting.rest()
 
     def take_urgent(self, trigger: Trigger) -> None:
@@ -152,7 +152,7 @@ class ThreadActor(VirtualActor):
         """Keep mail until the batch in flight is answered; once acceptance is closed, refusals are given at once."""
         flight = self._flight
         assert flight is not None
-        if self.state.phase is Phase.FINISHING and isinstance(mail.body, Trigger) and mail.body.kind in _AT_ONCE:
+        if self.state.phase is FINISHING and isinstance(mail.body, Trigger) and mail.body.kind in _AT_ONCE:
             decision = self._judge(mail, flight)
             if decision is None:
                 return
@@ -204,7 +204,7 @@ class ThreadActor(VirtualActor):
         decision = self._judge(mail, building)
         if decision is None:
             return building, False
-        if decision.verdict is not Verdict.DECIDE:
+        if decision.verdict is not DECIDE:
             if building is not None:
                 # It was judged on what is not durable yet, so it is said when that is.
                 building.decided.append((mail, decision))
@@ -277,7 +277,7 @@ class ThreadActor(VirtualActor):
             self._acting.retry_taken()
         now = self.services.clock.now_us()
         trigger.now = now if now > facts.last_time else facts.last_time + 1
-        if state.phase is Phase.IDLE and trigger.kind in _STARTERS:
+        if state.phase is IDLE and trigger.kind in _STARTERS:
             trigger.new_id = new_id(trigger.now)
         try:
             look_up = LOOK_UPS.get(trigger.kind)
@@ -301,7 +301,7 @@ class ThreadActor(VirtualActor):
         self._flight = building
         building.seal(self.state.facts, self.services.boot.number, self.life)
         self.services.store.commit(building)
-        if self._waiting and self.state.phase is Phase.FINISHING:
+        if self._waiting and self.state.phase is FINISHING:
             # What waited for an earlier batch must not wait for FINISH, and a START behind it, to be refused.
             for mail in self.postponed():
                 self._postpone(mail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .controls import accept_steer, lift, refuse_unread
-from .decision import Action, Batch, Decision, Do, Phase, Refusal, State, Verdict
+from .decision import DECIDE, FINISHING, STOPPING, Action, Batch, Decision, Do, Phase, Refusal, State
 from .errors import LimitExceeded, StorageFull
 from .events import ExecutionInterrupted, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
 from .inbox import Row
@@ -95,7 +95,7 @@ def _store(
     if full is not None:
         return full
     more, unrecorded = lift(state) if lifts else ([], None)
-    return Decision(Verdict.DECIDE, state.phase, [queued, *more], reply, actions=actions, unrecorded=unrecorded)
+    return Decision(DECIDE, state.phase, [queued, *more], reply, actions=actions, unrecorded=unrecorded)
 
 
 def submit_running(state: State, trigger: Submit) -> Decision:
@@ -154,9 +154,9 @@ def _submit_interrupting(state: State, trigger: Submit) -> Decision:
     full = _refuse_full(state)
     if full is not None:
         return full
-    owner = state.ownership(Phase.STOPPING)
+    owner = state.ownership(STOPPING)
     assert owner is not None and state.active is not None
-    queued = _queued(state, trigger, interrupted=state.active, phase=Phase.STOPPING)
+    queued = _queued(state, trigger, interrupted=state.active, phase=STOPPING)
     interruption = ExecutionInterrupted(
         execution_id=state.active,
         source="user",
@@ -168,8 +168,8 @@ def _submit_interrupting(state: State, trigger: Submit) -> Decision:
     )
     more, _ = lift(state)
     return Decision(
-        Verdict.DECIDE,
-        Phase.STOPPING,
+        DECIDE,
+        STOPPING,
         [interruption, queued, *more],
         receipt_of(queued, trigger.now),
         actions=(Do(Action.TELL, interruption), Do(Action.GRACE)),
@@ -197,7 +197,7 @@ def _queue_event(state: State, trigger: Queue, owner: ActiveExecution | None) ->
 
 def _is_late(state: State, execution_id: str | None) -> bool:
     """Say whether a body of this thread speaks after its acceptance closed; others always may."""
-    return execution_id is not None and (state.phase is Phase.FINISHING or execution_id != state.active)
+    return execution_id is not None and (state.phase is FINISHING or execution_id != state.active)
 
 
 def queue_active(state: State, trigger: Queue) -> Decision:
@@ -244,20 +244,18 @@ def withdraw(state: State, trigger: Withdraw) -> Decision:
     if row is None or row.kind == "steer" or row.sequence <= state.facts.failed_through:
         return refuse(state, Withdrawal.ALREADY_DELIVERED if trigger.known else Withdrawal.NOT_FOUND)
     event = InputWithdrawn(input_id=row.input_id, row=row.stored())
-    return Decision(Verdict.DECIDE, state.phase, [event], Withdrawal.WITHDRAWN)
+    return Decision(DECIDE, state.phase, [event], Withdrawal.WITHDRAWN)
 
 
 def inject(state: State, trigger: Inject) -> Decision:
     """Put a message into history; it never starts anything."""
     if state.facts.terminated_at is not None:
         return terminated(state)
-    return Decision(
-        Verdict.DECIDE, state.phase, [MessageAdded(execution_id=None, message=trigger.message)], trigger.message
-    )
+    return Decision(DECIDE, state.phase, [MessageAdded(execution_id=None, message=trigger.message)], trigger.message)
 
 
 def set_value(state: State, trigger: SetValue) -> Decision:
     """Set or delete a value; a body may until its acceptance closes, others always."""
     if _is_late(state, trigger.execution_id):
         return refuse(state, Refusal.FENCED)
-    return Decision(Verdict.DECIDE, state.phase, [ValueChanged(key=trigger.key, deleted=trigger.deleted)])
+    return Decision(DECIDE, state.phase, [ValueChanged(key=trigger.key, deleted=trigger.deleted)])

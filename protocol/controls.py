@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .decision import Action, Batch, Decision, Do, Phase, State, Verdict
+from .decision import DECIDE, STOPPING, Action, Batch, Decision, Do, State, Verdict
 from .errors import LimitExceeded
 from .events import (
     ControlRecorded,
@@ -121,7 +121,7 @@ def steer_running(state: State, trigger: Steer) -> Decision:
     if over is not None:
         return over
     queued = accept_steer(state, trigger, verb="steer")
-    return Decision(Verdict.DECIDE, state.phase, [queued], receipt_of(queued, trigger.now))
+    return Decision(DECIDE, state.phase, [queued], receipt_of(queued, trigger.now))
 
 
 def is_deadline(state: State) -> bool:
@@ -135,7 +135,7 @@ def interruption(
     control_id: str | None = None, digest: bytes | None = None,
 ) -> ExecutionInterrupted:  # fmt: skip
     """Return the event that ends the active execution's acceptance."""
-    owner = state.ownership(Phase.STOPPING)
+    owner = state.ownership(STOPPING)
     assert owner is not None
     return ExecutionInterrupted(
         execution_id=owner.execution_id,
@@ -151,8 +151,8 @@ def interruption(
 def interrupt(event: ExecutionInterrupted, more: list[Event], reply: object) -> Decision:
     """Return the decision that records an interruption, and tells the body once that is durable."""
     return Decision(
-        Verdict.DECIDE,
-        Phase.STOPPING,
+        DECIDE,
+        STOPPING,
         [*more, event],
         reply,
         actions=(Do(Action.TELL, event), Do(Action.GRACE)),
@@ -200,7 +200,7 @@ def interrupt_stopping(state: State, trigger: Interrupt) -> Decision:
             held=receipt.held,
         )
         events.insert(0, recorded)
-    return Decision(Verdict.DECIDE if events else Verdict.REFUSE, state.phase, events, receipt)
+    return Decision(DECIDE if events else Verdict.REFUSE, state.phase, events, receipt)
 
 
 def _late_interrupt(state: State, trigger: Interrupt) -> Decision:
@@ -213,7 +213,7 @@ def _late_interrupt(state: State, trigger: Interrupt) -> Decision:
         control_id=trigger.control_id,
         digest=trigger.digest,
     )
-    return Decision(Verdict.DECIDE, state.phase, [event], receipt_of(event, trigger.now))
+    return Decision(DECIDE, state.phase, [event], receipt_of(event, trigger.now))
 
 
 def interrupt_finishing(state: State, trigger: Interrupt) -> Decision:
@@ -225,7 +225,7 @@ def _hold(state: State, disposition: Disposition) -> Decision:
     receipt = ControlReceipt(disposition, None, state.active, state.ownership(), held=True)
     if state.facts.held:
         return Decision(Verdict.REFUSE, state.phase, reply=receipt)
-    return Decision(Verdict.DECIDE, state.phase, [HoldChanged(held=True, reason="aborted_by_user")], receipt)
+    return Decision(DECIDE, state.phase, [HoldChanged(held=True, reason="aborted_by_user")], receipt)
 
 
 def stop_at_rest(state: State, trigger: Stop) -> Decision:
@@ -260,7 +260,7 @@ def resume_at_rest(state: State, trigger: Resume) -> Decision:
         receipt = Receipt(Disposition.NOTHING_TO_RESUME, None, held=False)
         if not facts.held:
             return Decision(Verdict.REFUSE, state.phase, reply=receipt)
-        return Decision(Verdict.DECIDE, state.phase, [HoldChanged(held=False, reason=None)], receipt)
+        return Decision(DECIDE, state.phase, [HoldChanged(held=False, reason=None)], receipt)
     if trigger.rows:
         events, joined = start_from_rows(state, trigger.new_id, trigger.rows, "resume")
     else:
@@ -278,7 +278,7 @@ def resume_active(state: State, trigger: Resume) -> Decision:
     started_at = owner.started_at if owner else None
     reply = Receipt(Disposition.ACCEPTED, None, (), state.active, started_at, owner)
     events, unrecorded = lift(state)
-    return Decision(Verdict.DECIDE, state.phase, events, reply, unrecorded=unrecorded)
+    return Decision(DECIDE, state.phase, events, reply, unrecorded=unrecorded)
 
 
 def _terminate(state: State, trigger: Terminate) -> list[Event]:
@@ -292,7 +292,7 @@ def terminate_at_rest(state: State, trigger: Terminate) -> Decision:
     """Close the thread for good; what waited has failed."""
     if state.facts.terminated_at is not None:
         return Decision(Verdict.REFUSE, state.phase, reply=state.facts.terminated_at)
-    return Decision(Verdict.DECIDE, state.phase, _terminate(state, trigger), trigger.now, actions=(Do(Action.WAKE),))
+    return Decision(DECIDE, state.phase, _terminate(state, trigger), trigger.now, actions=(Do(Action.WAKE),))
 
 
 def terminate_running(state: State, trigger: Terminate) -> Decision:
@@ -307,4 +307,4 @@ def terminate_active(state: State, trigger: Terminate) -> Decision:
     """Close the thread for good; its execution is ending already."""
     if state.facts.terminated_at is not None:
         return Decision(Verdict.REFUSE, state.phase, reply=state.facts.terminated_at)
-    return Decision(Verdict.DECIDE, state.phase, _terminate(state, trigger), trigger.now)
+    return Decision(DECIDE, state.phase, _terminate(state, trigger), trigger.now)

@@ -7,7 +7,7 @@ of a state change only by folding committed events.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from .events import Event, ExecutionInterrupted
 from .facts import Facts
@@ -15,7 +15,10 @@ from .inbox import Row
 from .receipts import ActiveExecution
 from .status import Outcome
 
-__all__ = ["CLOSE", "Action", "Batch", "Decision", "Do", "Ending", "Phase", "Refusal", "State", "Verdict"]
+__all__ = [
+    "CLOSE", "DECIDE", "FINISHING", "IDLE", "RUNNING", "STARTING", "STOPPING", "Action", "Batch", "Decision", "Do", "Ending", "Phase",
+    "Refusal", "State", "Verdict",
+]  # fmt: skip
 
 
 class Phase(StrEnum):
@@ -36,6 +39,15 @@ class Verdict(StrEnum):
     IGNORE = "ignore"
     POSTPONE = "postpone"  # kept, in order, until the batch in flight is answered
     IMPOSSIBLE = "impossible"  # reaching it is a bug of ours
+
+
+# A member read through its class takes three times a global's time, and these are read many times for every mail.
+IDLE: Final = Phase.IDLE
+STARTING: Final = Phase.STARTING
+RUNNING: Final = Phase.RUNNING
+STOPPING: Final = Phase.STOPPING
+FINISHING: Final = Phase.FINISHING
+DECIDE: Final = Verdict.DECIDE
 
 
 class Batch(StrEnum):

@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .decision import CLOSE, Action, Batch, Decision, Do, Ending, Phase, State, Verdict
+from .decision import (
+    CLOSE,
+    DECIDE,
+    FINISHING,
+    IDLE,
+    RUNNING,
+    Action,
+    Batch,
+    Decision,
+    Do,
+    Ending,
+    Phase,
+    State,
+    Verdict,
+)
 from .events import (
     Event,
     ExecutionFinished,
@@ -113,8 +127,8 @@ def finish(state: State, trigger: Released | RetryDue) -> Decision:
 
 def _hand_over(events: list[Event], ending: Ending) -> Decision:
     return Decision(
-        Verdict.DECIDE,
-        Phase.FINISHING,
+        DECIDE,
+        FINISHING,
         events,
         actions=_FREE,
         batch=Batch.FINISH,
@@ -163,7 +177,7 @@ def lost_active(state: State, trigger: Lost) -> Decision:
     ending = Ending(
         None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers
     )
-    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=CLOSE, ending=ending)
+    return Decision(DECIDE, FINISHING, at_once=CLOSE, ending=ending)
 
 
 def retry_finish(state: State, trigger: RetryDue) -> Decision:
@@ -188,7 +202,7 @@ def wake(state: State, trigger: Wake | RetryDue) -> Decision:
         moved = MessagesJoined(
             execution_id=None, rows=[row.stored() for row in waiting], consumed=False, reason="terminated"
         )
-        return Decision(Verdict.DECIDE, state.phase, [moved], actions=(Do(Action.WAKE),), closes=True)
+        return Decision(DECIDE, state.phase, [moved], actions=(Do(Action.WAKE),), closes=True)
     recovering = _may_recover(state)
     if may_start(state) and waiting:
         events, joined = start_from_rows(state, trigger.new_id, waiting, "recovery" if recovering else "rows")
@@ -213,7 +227,7 @@ def start_not_written(state: State, trigger: Answer) -> Decision:
     free = Do(Action.FREE)
     wanted = may_start(state) or _may_recover(state)
     actions = (free, Do(Action.RETRY, trigger.error_message)) if wanted else (free,)
-    return Decision(Verdict.DECIDE, Phase.IDLE, at_once=actions)
+    return Decision(DECIDE, IDLE, at_once=actions)
 
 
 def finish_committed(state: State, trigger: Answer) -> Decision:
@@ -225,8 +239,8 @@ def finish_not_written(state: State, trigger: Answer) -> Decision:
     """The end is not durable: the thread stays owned and the commit is tried again."""
     assert state.ending is not None
     return Decision(
-        Verdict.DECIDE,
-        Phase.FINISHING,
+        DECIDE,
+        FINISHING,
         at_once=(Do(Action.RETRY, trigger.error_message),),
         ending=state.ending._replace(refused=True),
         unrecorded=state.unrecorded or trigger.interruption,
@@ -236,13 +250,13 @@ def finish_not_written(state: State, trigger: Answer) -> Decision:
 def interruption_not_written(state: State, trigger: Answer) -> Decision:
     """The body is told all the same; the record goes into the FINISH batch."""
     about = trigger.interruption
-    return Decision(Verdict.DECIDE, state.phase, at_once=(Do(Action.TELL, about), Do(Action.GRACE)), unrecorded=about)
+    return Decision(DECIDE, state.phase, at_once=(Do(Action.TELL, about), Do(Action.GRACE)), unrecorded=about)
 
 
 def join_not_written(state: State, trigger: Answer) -> Decision:
     """The join before a further pass was refused: no further pass; what is unread stays unread."""
-    if state.phase is not Phase.RUNNING:
-        return Decision(Verdict.DECIDE, state.phase)
+    if state.phase is not RUNNING:
+        return Decision(DECIDE, state.phase)
     ending = Ending(
         "failed",
         trigger.now,
@@ -250,17 +264,17 @@ def join_not_written(state: State, trigger: Answer) -> Decision:
         trigger.error_message or "The store refused the messages of the next pass.",
         "storage_full" if trigger.error_code == "storage_full" else "step_error",
     )
-    return Decision(Verdict.DECIDE, Phase.FINISHING, at_once=CLOSE, ending=ending)
+    return Decision(DECIDE, FINISHING, at_once=CLOSE, ending=ending)
 
 
 def act(state: State, trigger: Answer) -> Decision:
     """The batch is durable: what was decided is done and said."""
-    return Decision(Verdict.DECIDE, state.phase)
+    return Decision(DECIDE, state.phase)
 
 
 def refused(state: State, trigger: Answer) -> Decision:
     """The batch was not written: its callers get the error. What nobody asked for, emptying a dead inbox, is tried again."""
     facts = state.facts
-    if state.phase is Phase.IDLE and facts.terminated_at is not None and facts.rows:
-        return Decision(Verdict.DECIDE, state.phase, at_once=(Do(Action.RETRY, trigger.error_message),))
-    return Decision(Verdict.DECIDE, state.phase)
+    if state.phase is IDLE and facts.terminated_at is not None and facts.rows:
+        return Decision(DECIDE, state.phase, at_once=(Do(Action.RETRY, trigger.error_message),))
+    return Decision(DECIDE, state.phase)

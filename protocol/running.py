@@ -9,7 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .controls import interrupt, interruption, is_deadline, refuse_unread
-from .decision import CLOSE, Action, Batch, Decision, Do, Ending, Phase, Refusal, State, Verdict
+from .decision import (
+    CLOSE,
+    DECIDE,
+    FINISHING,
+    RUNNING,
+    STOPPING,
+    Action,
+    Batch,
+    Decision,
+    Do,
+    Ending,
+    Refusal,
+    State,
+    Verdict,
+)
 from .ending import abort_reason, call_results
 from .errors import InvalidInput
 from .events import MessageAdded, MessagesJoined, ProcessRecorded, RequestOpened
@@ -25,7 +39,7 @@ __all__ = [
 
 def is_fenced(state: State, execution_id: str | None) -> bool:
     """Say whether mail of this execution's body comes too late to have any effect."""
-    return execution_id != state.active or state.phase not in (Phase.RUNNING, Phase.STOPPING)
+    return execution_id != state.active or state.phase not in (RUNNING, STOPPING)
 
 
 def fenced(state: State, trigger: object) -> Decision:
@@ -51,7 +65,7 @@ def append(state: State, trigger: Append) -> Decision:
         over = refuse_unread(state, len(calls), trigger.size) if calls else None
     else:
         over = refuse_unread(state, 1, 0) if isinstance(event, RequestOpened) else None
-    return over or Decision(Verdict.DECIDE, state.phase, [event], event)
+    return over or Decision(DECIDE, state.phase, [event], event)
 
 
 def _refuse_call(state: State, code: str, call_id: str | None, what: str) -> Decision:
@@ -68,9 +82,9 @@ def consume(state: State, trigger: Consume) -> Decision:
     """Let what has arrived join history and hand it to the body; nothing joins while tool calls are open."""
     rows = _joinable(trigger.rows)
     if state.facts.open_calls or not rows:
-        return Decision(Verdict.DECIDE, state.phase, reply=())
+        return Decision(DECIDE, state.phase, reply=())
     event = MessagesJoined(execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None)
-    return Decision(Verdict.DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
+    return Decision(DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
 
 
 def _joinable(rows: Sequence[Row]) -> list[Row]:
@@ -82,7 +96,7 @@ def record_process(state: State, trigger: RecordProcess) -> Decision:
     """Record a process group before it runs."""
     assert state.active is not None
     event = ProcessRecorded(execution_id=state.active, group=trigger.group, start_time=trigger.start_time)
-    return Decision(Verdict.DECIDE, state.phase, [event], True)
+    return Decision(DECIDE, state.phase, [event], True)
 
 
 def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
@@ -94,8 +108,8 @@ def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
             execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None
         )
         return Decision(
-            Verdict.DECIDE,
-            Phase.RUNNING,
+            DECIDE,
+            RUNNING,
             [*results, joined],
             actions=(Do(Action.PASS),),
             batch=Batch.JOIN,
@@ -108,8 +122,8 @@ def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
 def close(state: State, ending: Ending) -> Decision:
     """Return the decision that closes acceptance: the fence falls and what the execution owns is released."""
     return Decision(
-        Verdict.DECIDE,
-        Phase.FINISHING,
+        DECIDE,
+        FINISHING,
         at_once=CLOSE,
         ending=ending,
     )
@@ -174,7 +188,7 @@ def grace_expired(state: State, trigger: GraceExpired) -> Decision:
 
 def delete(state: State, trigger: object) -> Decision:
     """Leave a tombstone; the contents go later, a thousand rows a batch."""
-    return Decision(Verdict.DECIDE, state.phase, reply=True, actions=(Do(Action.DELETE),), closes=True)
+    return Decision(DECIDE, state.phase, reply=True, actions=(Do(Action.DELETE),), closes=True)
 
 
 def delete_busy(state: State, trigger: object) -> Decision:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from .decision import Action, Batch, Decision, Do, Phase, State, Verdict
+from .decision import DECIDE, STARTING, Action, Batch, Decision, Do, State
 from .events import Event, ExecutionStarted, MessagesJoined
 from .inbox import Row
 from .messages import Draft
@@ -61,8 +61,8 @@ def start_events(
 def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Decision:
     """Return the decision that hands START over."""
     return Decision(
-        Verdict.DECIDE,
-        Phase.STARTING,
+        DECIDE,
+        STARTING,
         events,
         reply,
         actions=_DISPATCH,
