@@ -142,6 +142,8 @@ class Acting:
             self.blocked = None
             actor.acting.show_phase()
         begin_pass(self.services, live)
+        for call in self.services.idle_callbacks:
+            call()
 
     def next_pass(self, _about: Any, decision: Decision, building: Building | None) -> None:
         """The join is durable: call the body again."""
@@ -301,9 +303,8 @@ class Acting:
 
     def rest(self) -> None:
         """Nothing is in flight and nobody owns the slot: this actor may go when its time has come."""
-        if self.services.closing:
-            for call in self.services.idle_callbacks:
-                call()
+        for call in self.services.idle_callbacks:
+            call()
         if not self._actor.is_free():
             return
         if self.services.options.always_evict:

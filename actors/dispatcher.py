@@ -89,6 +89,11 @@ class Dispatcher:
             for number in range(workers)
         ]
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether turns are taken by workers, and not by a caller of `step`."""
+        return bool(self._workers)
+
     def start(self) -> None:
         """Start the workers; mail put before waits in line."""
         for worker in self._workers:

@@ -250,6 +250,11 @@ class Mailbox:
                 mail.reply.fail(error())
         return silent
 
+    def is_idle(self) -> bool:
+        """Say whether no mail waits and none is being handled."""
+        with self._lock:
+            return not self._queue and not self._running
+
     def head(self) -> Mail | None:
         """Return the mail whose turn is next; None when there is none or when it is being drained."""
         with self._lock:

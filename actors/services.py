@@ -84,7 +84,7 @@ class Services:
     agents: Mapping[str, Body]
     options: Options
     closing: bool  # no START is made by itself any more
-    idle_callbacks: list[Callable[[], object]]  # called whenever an execution ended
+    idle_callbacks: list[Callable[[], object]]  # of a close that waits: called when executions begin and end, and threads rest
     running: dict[str, Execution]  # executions whose body is out, by id
     report: Callable[[str, Mapping[str, object]], None]
 

@@ -246,6 +246,8 @@ class Supervisor:
                 # A mail, not a wake: what the last life left has to be settled even if nobody writes to it.
                 entry.mailbox.put(Mail(Nothing()), internal=True)
                 entry.mailbox.wake()
+                for call in self._services.idle_callbacks:
+                    call()
 
         self._services.dispatcher.call(note)
 
@@ -266,6 +268,11 @@ class Supervisor:
         removal = Removal(self._services, number, lambda: self._removals.pop(number, None))
         self._removals[number] = removal
         removal.go_on()
+
+    @property
+    def clearing(self) -> bool:
+        """Whether a crashed actor is still being cleared away."""
+        return any(fallen.left for fallen in list(self._fallen.values()))
 
     @property
     def removing(self) -> int:

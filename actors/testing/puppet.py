@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from ...protocol.errors import InternalError
 from ..reply import Reply
@@ -17,19 +17,22 @@ if TYPE_CHECKING:
 
 __all__ = ["Puppet"]
 
+_CANCELS_MAX: Final = 3  # by an interrupt, by being abandoned, by the end of the runtime
+
 
 class Puppet:
     """A coroutine agent whose passes end when and how the test says.
 
     Args:
         name: what threads are created under.
-        obeys: whether a pass ends by itself once it is cancelled; else only the test ends it.
+        obeys: whether a pass ends by itself once it is cancelled; else only the test ends it, or the third time that it
+            is cancelled, so that a runtime gets rid of it when it closes.
         timeout, steerable, on_lost: as of any agent.
 
     Attributes:
         execution: of the pass that was called last.
         passes: the new messages that each pass was called with.
-        cancels: how often a pass was told to end and did not obey.
+        cancels: how often passes were told to end.
     """
 
     runs_on: Literal["loop"] = "loop"
@@ -95,8 +98,8 @@ class Puppet:
                 await end
             except asyncio.CancelledError:
                 # Its own end may be a CancelledError that the test chose.
-                if self._obeys or end.done():
-                    raise
                 self.cancels += 1
+                if self._obeys or end.done() or self.cancels >= _CANCELS_MAX:
+                    raise
             else:
                 return
