@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import mmap
 import os
@@ -123,6 +124,10 @@ def lacks_room(directory: Path) -> OSError | None:
     file = os.open(directory / DATA_FILE, os.O_WRONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(file).st_size
+        if not hasattr(os, "posix_fallocate"):  # macOS has none; free blocks are then the best that can be asked for
+            free = os.fstatvfs(file)
+            full = free.f_bavail * free.f_frsize < GROUP_BYTES_MAX
+            return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) if full else None
         try:
             # Asks quotas and limits of the process too, which no figure of free blocks knows.
             os.posix_fallocate(file, size, GROUP_BYTES_MAX)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
 
 from treadle.protocol.errors import NotAStore, StoreInUse
-from treadle.storage.environment import MAP_SIZE_FIRST, Environment, open_environment
+from treadle.storage.environment import MAP_SIZE_FIRST, Environment, lacks_room, open_environment
 from treadle.storage.tables import Table
 
 from .driving import run
@@ -144,3 +146,19 @@ def test_a_failed_opening_leaves_the_directory_free(opening: Callable[..., Envir
     (tmp_path / "data.mdb").unlink()
 
     opening()
+
+
+def test_the_room_left_is_told_where_files_cannot_be_allocated_ahead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some systems have no posix_fallocate: the count of free blocks stands in for it."""
+    (tmp_path / "data.mdb").write_bytes(b"")
+    monkeypatch.delattr(os, "posix_fallocate")
+    assert lacks_room(tmp_path) is None
+
+    full = os.statvfs_result((4096, 4096, 100, 0, 0, 100, 50, 50, 0, 255))
+    monkeypatch.setattr(os, "fstatvfs", lambda _file: full)
+    error = lacks_room(tmp_path)
+
+    assert error is not None
+    assert error.errno == errno.ENOSPC
