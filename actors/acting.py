@@ -241,7 +241,10 @@ class Acting:
         """The tombstone is durable: the thread is gone for everybody."""
         from .directory import not_found
 
-        fail_waiters(self.entry, not_found(self.entry.thread_id))
+        gone = not_found(self.entry.thread_id)
+        fail_waiters(self.entry, gone)
+        # What waited behind the tombstone must not be decided on facts that the store has no more.
+        self.services.supervisor.refuse(self._actor, gone)
         if self.services.verifier is not None:
             self.services.verifier.forget(self.entry.number)
         self.services.supervisor.remove_contents(self.entry.number)

@@ -263,6 +263,13 @@ class Supervisor:
 
     # Deleting
 
+    def refuse(self, actor: ThreadActor, error: TreadleError) -> None:
+        """Refuse all mail that an actor has not decided, and all that comes to it; on the dispatcher worker."""
+        refuse = _refusing(error)
+        actor.mailbox.receiver = refuse
+        for mail in actor.postponed():
+            refuse(mail)
+
     def remove_contents(self, number: int) -> None:
         """Remove a deleted thread's contents in the background, a thousand rows a batch; any worker."""
         removal = Removal(self._services, number, lambda: self._removals.pop(number, None))

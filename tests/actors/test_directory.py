@@ -223,6 +223,24 @@ def test_an_unknown_id_fails_at_the_first_reply_and_a_deleted_one_for_good(stage
     assert isinstance(on.runtime.thread("t").status().error(), ThreadNotFound)
 
 
+def test_what_waits_behind_a_deletion_finds_no_thread(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    deleted = on.runtime.delete_thread(thread.id)
+    on.act()
+    on.commit()  # the termination
+    on.act()  # the tombstone is on its way
+    behind = [thread.set_value("k", "v"), thread.inject_message("user", "late"), thread.stop(), thread.submit("late")]
+    again = on.runtime.delete_thread(thread.id)
+    on.settle()
+
+    assert deleted.error() is None
+    for reply in (*behind, again):
+        assert isinstance(reply.error(), ThreadNotFound), reply.error()
+    assert on.reports == []
+    assert on.services.supervisor.removing == 0
+
+
 def test_numbers_of_deleted_threads_are_never_given_again(stage: Enter) -> None:
     on = stage(Puppet())
     first = on.thread(thread_id="a")
