@@ -16,6 +16,7 @@ from .execution import Execution, current_execution
 from .fence import ExecutionFenced
 from .mailbox import Mail
 from .reply import current_wait
+from .workers import WorkerLost
 
 if TYPE_CHECKING:
     from .services import Services
@@ -63,6 +64,9 @@ def _call(execution: Execution) -> None:
 def _report(execution: Execution, error: BaseException | None) -> None:
     if error is None:
         ended = BodyEnded(execution.id, reason=execution.stop_reason, stopped=execution.stopped)
+    elif type(error) is WorkerLost:
+        report_lost(execution, "worker_lost", dispatched=error.began)
+        return
     elif execution.fenced and type(error) is ExecutionFenced:
         return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
@@ -80,9 +84,9 @@ def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:
     return BodyEnded(execution_id, "raised", error_type=kind, error_message=message, reason=reason)
 
 
-def report_lost(services: Services, execution: Execution, cause: str, *, dispatched: bool) -> None:
+def report_lost(execution: Execution, cause: str, *, dispatched: bool) -> None:
     """Say that the loop or worker under an execution is gone."""
-    lost = Lost(execution.id, boot_id=services.boot.id, cause=cause, dispatched=dispatched)
+    lost = Lost(execution.id, boot_id=execution.services.boot.id, cause=cause, dispatched=dispatched)
     execution.entry.mailbox.put(Mail(lost), internal=True)
 
 

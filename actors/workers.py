@@ -20,7 +20,7 @@ from .loops import stack_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Job", "WorkerPool", "release_lane"]
+__all__ = ["Job", "WorkerLost", "WorkerPool", "release_lane"]
 
 logger = logging.getLogger("treadle")
 
@@ -28,6 +28,14 @@ RELEASE_WORKERS: Final = 16  # closers at once; a closer that hangs is abandoned
 BLOCKED_MAX: Final = 256  # replacements for workers that wait in `result()`; a chain of waits must not eat the machine
 
 WAITING, RUNNING, ENDED, CANCELLED = "waiting", "running", "ended", "cancelled"
+
+
+class WorkerLost(Exception):
+    """A job's worker is gone and nobody can say how the job ended; `began` says whether its call was entered."""
+
+    def __init__(self, *, began: bool) -> None:
+        super().__init__("the worker under the body is gone")
+        self.began = began
 
 
 class Job:
@@ -41,7 +49,9 @@ class Job:
         blocked: it waits in `result()` and its place may be taken meanwhile; the pool's to set.
     """
 
-    __slots__ = ("_call", "_context", "_on_end", "_pool", "abandoned", "blocked", "ident", "key", "state")
+    __slots__ = (
+        "_began", "_call", "_context", "_on_end", "_pool", "_told", "abandoned", "blocked", "ident", "key", "state",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -54,6 +64,8 @@ class Job:
         self.key = key
         self.state = WAITING
         self.abandoned = False
+        self._began = False
+        self._told = False
         self._pool = pool
         self._call = call
         self._on_end = on_end
@@ -85,17 +97,29 @@ class Job:
         """Run it; the pool's to call. Nothing comes out, its end is reported from a `finally`."""
         error: BaseException | None = None
         try:
+            self._began = True
             self._context.run(self._call)
         except BaseException as raised:  # noqa: BLE001 - SystemExit ends the body, not the worker
             error = raised
         finally:
             self.state = ENDED
-            try:
-                self._on_end(error)
-            except Exception:
-                logger.exception("Reporting the end of %s failed", self.key)
+            self._tell(error)
             # Its traceback holds this frame, and this frame would hold it.
             del error
+
+    def lose(self) -> None:
+        """Report that its worker is gone, unless its end was reported; the pool's to call."""
+        if not self._told:
+            self.state = ENDED
+            self._tell(WorkerLost(began=self._began))
+
+    def _tell(self, error: BaseException | None) -> None:
+        try:
+            self._on_end(error)
+        except Exception:
+            logger.exception("Reporting the end of %s failed", self.key)
+        # After the call: an end that is told twice is ignored, one that is not told holds its thread for ever.
+        self._told = True
 
 
 class WorkerPool:
@@ -135,7 +159,8 @@ class WorkerPool:
         Args:
             key: what the job is called in logs and explanations.
             call: the body.
-            on_end: called once on its worker with what ended it, None for a return, however late; not after `cancel`.
+            on_end: called once on its worker with what ended it, None for a return, however late; `WorkerLost` where the
+                worker ended and not the body. Not after `cancel`.
             context: what it runs in; by default a copy of the caller's.
 
         Raises:
@@ -256,7 +281,7 @@ class WorkerPool:
         finally:
             # An exception forced into this worker from outside ends it here: its place goes to another.
             if not left:
-                self._forced_out(job)
+                self._forced_out()
 
     def _take(self) -> Job | None:
         """Wait for a job; None ends the worker."""
@@ -265,14 +290,15 @@ class WorkerPool:
                 if self._closed:
                     break
                 self._changed.wait()
-            self._idle -= 1
             if not self._line:
+                self._idle -= 1
                 self._workers -= 1
                 return None
-            job = self._line.popleft()
-            job.state = RUNNING
+            # Noted before it leaves the line: a worker that dies here must not take it along unseen.
+            job = self._running[threading.get_ident()] = self._line[0]
             job.ident = threading.get_ident()
-            self._running[job.ident] = job
+            self._line.popleft()
+            self._idle, job.state = self._idle - 1, RUNNING
             return job
 
     def _finished(self, job: Job) -> bool:
@@ -289,13 +315,21 @@ class WorkerPool:
             self._idle += 1
             return True
 
-    def _forced_out(self, job: Job | None) -> None:
+    def _forced_out(self) -> None:
         with self._changed:
+            job = self._running.get(threading.get_ident())
+            handed_over = job is not None and job.state != WAITING
+            if job is not None and not handed_over:
+                self._running.pop(threading.get_ident())
+                if job in self._line:
+                    self._line.remove(job)
             # It either goes on after this job, and so counts as idle now, or it was waiting for one.
-            if job is None or self._finished(job):
+            if job is None or not handed_over or self._finished(job):
                 self._idle -= 1
                 self._workers -= 1
             self._grow()
+        if job is not None:
+            job.lose()
 
 
 def release_lane() -> WorkerPool:

@@ -4,16 +4,17 @@ import contextvars
 import gc
 import threading
 import weakref
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from treadle.actors.reply import Reply
-from treadle.actors.workers import WorkerPool, release_lane
+from treadle.actors.workers import Job, WorkerLost, WorkerPool, release_lane
 from treadle.protocol.errors import NoWorker, RuntimeClosed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import FrameType
 
 GUARD = 10
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
@@ -343,3 +344,45 @@ def test_releases_have_workers_that_bodies_cannot_take(pool: WorkerPool) -> None
         lane.close()
         for body in bodies:
             body.leave.set()
+
+
+AROUND_A_JOB = frozenset((WorkerPool._take.__code__, WorkerPool._work.__code__, Job.run.__code__))
+
+
+@pytest.mark.parametrize("line", range(1, 14))
+def test_a_worker_that_dies_around_its_job_is_noticed_and_replaced(pool: WorkerPool, line: int) -> None:
+    passed: list[str] = []
+    died: list[threading.Thread] = []
+
+    def trace(frame: FrameType, event: str, _argument: object) -> Any:
+        if frame.f_code not in AROUND_A_JOB:
+            return None
+        # From where it has a job on. Not under the lock: no `with` gives it back if its own line raises.
+        if event == "line" and pool._running and not ended.done() and not pool._changed._is_owned():  # type: ignore[attr-defined]
+            passed.append(f"{frame.f_code.co_name} {frame.f_lineno}")
+            if len(passed) == line:
+                died.append(threading.current_thread())
+                raise SystemExit
+        return trace
+
+    ended: Reply[BaseException | None] = Reply()
+    ran: list[int] = []
+    threading.settrace(trace)
+    hook, threading.excepthook = threading.excepthook, lambda args: None
+    try:
+        pool.submit("e-1", lambda: ran.append(1), ended.set)
+        error = ended.result(GUARD)
+        if not isinstance(error, SystemExit):  # else it was taken for the body's own end
+            for worker in died:
+                worker.join(GUARD)
+    finally:
+        threading.settrace(None)  # type: ignore[arg-type]
+        threading.excepthook = hook
+
+    # Told once, whether the worker or the body ended; and nobody says that a body did not begin that ran.
+    assert error is None or isinstance(error, WorkerLost | SystemExit), passed
+    assert ran or error is not None, passed
+    assert not isinstance(error, WorkerLost) or error.began or not ran, passed
+    assert run(pool, lambda: None) is None
+    assert run(pool, lambda: None) is None
+    assert pool.counts()["waiting"] == 0
