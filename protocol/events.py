@@ -7,9 +7,9 @@ Fields are only ever added, at the end and with a default: the stored form is th
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .cursors import Cursor
 from .status import Outcome
@@ -39,6 +39,7 @@ __all__ = [
     "ValueChanged",
 ]
 
+NonBlank = Annotated[str, Field(pattern=r"\S")]  # contract A.3
 RowKind = Literal["submit", "message", "steer"]
 StoredRow: TypeAlias = list[Any]  # [sequence, kind, messages, silent, size]: what a fold must know of a row that goes
 ActiveFields: TypeAlias = list[Any]  # [execution_id, agent_id, started_at, phase] of a receipt
@@ -75,8 +76,8 @@ class ExecutionStarted(Event):
 
     type = "THREAD_EXECUTION_STARTED"
     code = 2
-    execution_id: str
-    agent_id: str
+    execution_id: NonBlank
+    agent_id: NonBlank
     cause: Literal["submit", "rows", "resume", "recovery"]
     input_id: str | None
     messages: list[dict[str, Any]]
@@ -90,8 +91,8 @@ class ExecutionFinished(Event):
 
     type = "THREAD_EXECUTION_FINISHED"
     code = 3
-    execution_id: str
-    agent_id: str
+    execution_id: NonBlank
+    agent_id: NonBlank
     outcome: Outcome
     finished_at: int
     error_type: str | None
@@ -103,6 +104,8 @@ class ExecutionFinished(Event):
     @model_validator(mode="after")
     def _error_exactly_when_failed(self) -> ExecutionFinished:
         # Contract A.3 asks this of the constructor, so that no other pair can ever be stored.
+        if self.error_type is None and self.error_message is None and self.outcome != "failed":
+            return self
         named = bool((self.error_type or "").strip() and (self.error_message or "").strip())
         if named != (self.outcome == "failed") or (self.error_type is None) != (self.error_message is None):
             raise ValueError(f"outcome {self.outcome} with error {self.error_type!r}: {self.error_message!r}")

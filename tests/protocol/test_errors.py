@@ -64,6 +64,16 @@ def test_a_code_given_when_raised_survives_as_well() -> None:
     assert InvalidInput.code == "invalid_input"
 
 
+def test_an_error_said_again_says_the_same_with_more_details() -> None:
+    first = InvalidInput("bad", code="invalid_cursor", value="x")
+
+    again = first.again(applied=True)
+
+    assert again is not first
+    assert (type(again), again.message, again.code) == (InvalidInput, "bad", "invalid_cursor")
+    assert (again.details, first.details) == ({"value": "x", "applied": True}, {"value": "x"})
+
+
 def test_the_wire_form_is_json() -> None:
     wire = ThreadNotFound("no thread 'x'", thread_id="x").to_wire()
 

@@ -43,6 +43,10 @@ STORED = {
     17: ("REQUEST_TERMINATED", ["request_id", "status", "value"]),
 }  # fmt: skip
 
+START: dict[str, Any] = {
+    "execution_id": "e", "agent_id": "a", "cause": "submit", "input_id": "i", "messages": [], "digest": b"d",
+    "steerable": True, "timeout": None,
+}  # fmt: skip
 FINISH: dict[str, Any] = {
     "execution_id": "e", "agent_id": "a", "outcome": "succeeded", "finished_at": 1, "error_type": None,
     "error_message": None, "reason": None, "abandoned": False, "leftovers": [],
@@ -89,6 +93,16 @@ def test_a_failure_names_its_type_and_message_and_neither_is_blank(
     )
 
 
+@pytest.mark.parametrize("field", ["execution_id", "agent_id"])
+@pytest.mark.parametrize("blank", ["", " ", "\n"])
+def test_start_and_finish_name_an_execution_and_an_agent(field: str, blank: str) -> None:
+    for made in (EVENT_TYPES[2](**START), EVENT_TYPES[3](**FINISH)):
+        assert getattr(made, field).strip()
+    for kind, fields in ((EVENT_TYPES[2], START), (EVENT_TYPES[3], FINISH)):
+        with pytest.raises(ValidationError):
+            kind(**{**fields, field: blank})
+
+
 @pytest.mark.parametrize("outcome", ["Succeeded", "ok", "", None])
 def test_an_unknown_outcome_is_rejected(outcome: object) -> None:
     with pytest.raises(ValidationError):
@@ -117,16 +131,7 @@ def test_the_wire_form_has_the_tag_and_no_digest() -> None:
     assert message.to_wire() == {"type": "MESSAGE_ADDED", "execution_id": None, "message": {"id": "m"}}
     assert ThreadTerminated().to_wire() == {"type": "THREAD_TERMINATED"}
 
-    started = EVENT_TYPES[2](
-        execution_id="e",
-        agent_id="a",
-        cause="submit",
-        input_id="i",
-        messages=[],
-        digest=b"d",
-        steerable=True,
-        timeout=None,
-    )  # type: ignore[call-arg]
+    started = EVENT_TYPES[2](**START)
     assert "digest" not in started.to_wire()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from .explore import explore
 from .oracles import Violation
 from .script import Script
 
-__all__ = ["Mutant", "Survived", "attributes", "explored", "rules"]
+__all__ = ["Mutant", "Survived", "attributes", "explored", "rules", "tested"]
 
 Patch = Callable[[], AbstractContextManager[None]]
 Killer = Callable[[], None]
@@ -78,6 +79,19 @@ def rules(kind: Kind, **changes: Any) -> Iterator[None]:
         yield
     finally:
         lifecycle.TABLE.update(before)
+
+
+def tested(module: str, name: str, *arguments: object) -> Killer:
+    """Return the killer that runs one test of the rules: its module under `tests`, its name, its parameters."""
+
+    def killer() -> None:
+        test = getattr(importlib.import_module(f"tests.{module}"), name)
+        try:
+            test(*arguments)
+        except (AssertionError, TreadleError, ValueError) as error:
+            raise AssertionError(f"{name}: {error}") from error
+
+    return killer
 
 
 def explored(script: Script) -> Killer:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from treadle.protocol import admission, controls, ending, lifecycle, running, starting
+from tests.protocol.states import queue, steer
+from tests.protocol.test_recorded import held_at_rest
+from treadle.protocol import admission, controls, ending, lifecycle, recorded, refusals, running, starting
 from treadle.protocol.decision import Action, Decision, Do, Ending, Phase, State, Verdict
 from treadle.protocol.events import (
     ExecutionInterrupted,
@@ -17,10 +19,11 @@ from treadle.protocol.events import (
     RequestTerminated,
 )
 from treadle.protocol.facts import Facts
+from treadle.protocol.inbox import Row
 from treadle.protocol.receipts import ControlReceipt, Disposition, Withdrawal
 from treadle.protocol.triggers import Kind
 
-from .mutant import Mutant, attributes, explored, rules
+from .mutant import Mutant, attributes, explored, rules, tested
 from .script import LATE, Script
 
 __all__ = ["RULES"]
@@ -42,6 +45,7 @@ _AGAIN = Script("again", {"submit": 1, "repeat": 1}, tracked=frozenset({"submit1
 _DEAD = Script(
     "dead", {"submit": 1, "queue": 1, "interrupt": 1, "terminate": 1, "withdraw": 1}, tracked=frozenset({"queue1"})
 )
+_STEER_ROW = Row(4, "steer", "x", None, 1, 0, 10, False, None)
 _CALLS = Script("calls", {"submit": 1, "steer": 1}, asks=("call", "result", "ask", "consume"))
 
 
@@ -135,6 +139,24 @@ def _settle_only(state: State, trigger: Any, made: Decision) -> None:
 def _may_start_held(state: State) -> bool:
     facts = state.facts
     return bool(facts.waiting_messages + facts.waiting_submits) and state.startable and facts.terminated_at is None
+
+
+def _always_settle(facts: Facts, state: str, reason: str | None, at: int) -> None:
+    facts.state, facts.reason, facts.since = state, reason, at
+
+
+def _any_content(state: State, prior: Any, digest: bytes | None, given_id: str | None) -> Decision | None:
+    return None if prior is None else refusals.refuse(state, prior.receipt)
+
+
+def _no_limit(state: State, records: int, size: int) -> None:
+    return None
+
+
+def _as_message(trigger: Any) -> Any:
+    if trigger.row is not None:
+        trigger.row = trigger.row._replace(kind="message")
+    return trigger
 
 
 def _attribute(owner: Any, name: str, value: Any) -> Any:
@@ -373,5 +395,41 @@ RULES = [
         _rule(Kind.JOIN_NOT_WRITTEN, running=lambda s, t: Decision(
             Verdict.DECIDE, Phase.RUNNING, at_once=(Do(Action.PASS),))),
         explored(Script("join", {"submit": 1, "steer": 1, "refuse": 1})), "a refused join ends the execution",
+    ),
+    Mutant(
+        "since moves without a change of the status", _attribute(Facts, "settle", _always_settle),
+        tested("protocol.test_facts", "test_since_moves_only_with_state_or_reason"),
+        "test_since_moves_only_with_state_or_reason",
+    ),
+    Mutant(
+        "other content under an accepted id gets the first receipt",
+        lambda: attributes((admission, "repeat", _any_content), (controls, "repeat", _any_content)),
+        tested("protocol.test_controls", "test_a_control_id_with_other_content_is_a_conflict", Phase.RUNNING, steer),
+        "test_a_control_id_with_other_content_is_a_conflict",
+    ),
+    Mutant(
+        "any number of steers and calls may be open",
+        lambda: attributes(*((module, "refuse_unread", _no_limit) for module in (admission, controls, running))),
+        tested("protocol.test_controls", "test_unread_steers_open_calls_and_requests_share_one_limit"),
+        "test_unread_steers_open_calls_and_requests_share_one_limit",
+    ),
+    Mutant(
+        "an exception's words reach FINISH as they are",
+        _attribute(running, "_text", lambda given, longest, default: given or default),
+        tested("protocol.test_running", "test_no_words_of_an_exception_make_finish_impossible", "  ", " ", ("", "")),
+        "test_no_words_of_an_exception_make_finish_impossible",
+    ),
+    Mutant(
+        "a steer can be withdrawn",
+        _rule(Kind.WITHDRAW, running=lambda s, t: admission.withdraw(s, _as_message(t))),
+        tested("protocol.test_admission", "test_withdraw_takes_back_only_what_waits", Phase.RUNNING, _STEER_ROW, True, False, 0,
+               Withdrawal.ALREADY_DELIVERED),
+        "test_withdraw_takes_back_only_what_waits",
+    ),
+    Mutant(
+        "a receipt read back has lost its hold",
+        _attribute(admission, "receipt_of", lambda event, at: recorded.receipt_of(event, at)._replace(held=False)),
+        tested("protocol.test_recorded", "test_a_recorded_receipt_equals_the_first_reply", held_at_rest, queue("x")),
+        "test_a_recorded_receipt_equals_the_first_reply",
     ),
 ]  # fmt: skip

@@ -23,7 +23,7 @@ LARGE = [
     (scripts.C, 147_000, 308_000),
     (scripts.BODIES, 82_000, 234_000),
     (scripts.DEADLINES, 85_000, 186_000),
-    (scripts.LOOPS, 30_000, 63_000),
+    (scripts.LOOPS, 50_000, 114_000),
     (scripts.ENDS, 15_000, 31_000),
     (scripts.LOSSES, 23_000, 65_000),
     (scripts.QUEUES, 13_000, 27_000),
