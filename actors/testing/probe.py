@@ -78,7 +78,10 @@ class Probe:
                 return frame
 
     def until_status(self, state: str, reason: str | None = None) -> Frame:
-        """Return the frame that says that the thread is `idle`, `running` or `failed`; at once if the snapshot says so.
+        """Return the next frame that says that the thread is `idle`, `running` or `failed`.
+
+        Where nothing was published since the snapshot, and that says so already, it is the snapshot. So take the reply
+        of a call before waiting for what it brings about: `thread.submit("hello").result()`.
 
         Args:
             state: the run status waited for.
@@ -90,7 +93,14 @@ class Probe:
             return status is not None and status["state"] == state and reason in (None, status["reason"])
 
         if len(self.frames) == 1 and fits(self.frames[0]):
-            return self.frames[0]
+            try:
+                following = self._stream.next(0)
+            except TimeoutError:
+                return self.frames[0]
+            if following is not None:
+                self.frames.append(following)
+                if fits(following):
+                    return following
         return self.until(fits, f"status {state}" + (f" with reason {reason}" if reason else ""))
 
     def next_event(self, kind: str, **fields: object) -> Frame:
