@@ -9,27 +9,25 @@ from ..protocol.cursors import Cursor
 from ..protocol.decision import IDLE, Action, Decision, Do, Refusal
 from ..protocol.errors import TreadleError
 from ..protocol.events import (
-    Event,
     ExecutionFinished,
     ExecutionInterrupted,
     ExecutionLost,
     ExecutionStarted,
-    InputQueued,
     JournalEvent,
     MessageAdded,
-    MessagesJoined,
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
-from ..protocol.messages import Message
+from ..protocol.messages import said
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
 from ..storage.encoding import WORK_DELETING
 from ..storage.keys import user_key
-from ..storage.pages import joined_message, to_message
+from ..storage.pages import to_message
 from ..storage.tables import Table
 from .execution import Execution
 from .fence import ExecutionCancelled, ExecutionFenced
 from .mailbox import Mail
+from .new_messages import new_messages
 from .passes import begin_pass
 from .release import release
 from .reply import Reply
@@ -37,15 +35,17 @@ from .snapshot import Blocked, Shown, shown_owner
 from .waiting import Await, fail_waiters, register, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from .building import Building
     from .clock import Timer
     from .thread import ThreadActor
 
-__all__ = ["Acting", "new_messages"]
+__all__ = ["Acting"]
 
 logger = logging.getLogger("treadle")
+
+_APPEND, _INJECT, _CONSUME = Kind.APPEND, Kind.INJECT, Kind.CONSUME
 
 
 class Acting:
@@ -134,7 +134,9 @@ class Acting:
             messages=new_messages(building.events, building.known),
         )
         self.live = live
-        self._start = next((at, event) for _, at, event in building.events if isinstance(event, ExecutionStarted))
+        for _, at, event in building.events:
+            if isinstance(event, ExecutionStarted):
+                self._start = at, event
         self.services.running[execution_id] = live
         if facts.timeout is not None:
             self._deadline = self._after(facts.timeout, lambda: Deadline(execution_id))
@@ -197,13 +199,13 @@ class Acting:
         """The end is durable: the execution is over, the slot is free."""
         start, self._start = self._start, None
         if start is not None and self.entry.waiters:
-            last = next(
-                event for _, _, event in building.events if isinstance(event, ExecutionFinished | ExecutionLost)
-            )
-            self._last = record_of(start[1], start[0], last, None)
-        if self.live is not None:
-            self.services.running.pop(self.live.id, None)
-            self.live.forget()
+            for _, _, event in building.events:
+                if isinstance(event, ExecutionFinished | ExecutionLost):
+                    self._last = record_of(start[1], start[0], event, None)
+        live = self.live
+        if live is not None:
+            self.services.running.pop(live.id, None)
+            live.forget()
             self.services.waits.drop(self.entry.thread_id)
             for call in self.services.idle_callbacks:
                 call()
@@ -263,10 +265,12 @@ class Acting:
         return self.services.timers.after(seconds, lambda: mailbox.put(Mail(make()), internal=True))
 
     def _cancel_timers(self) -> None:
-        for timer in (self._deadline, self._grace):
-            if timer is not None:
-                timer.cancel()
-        self._deadline = self._grace = None
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
 
     def drop_timers(self) -> None:
         """Cancel every timer: this incarnation is over."""
@@ -324,14 +328,20 @@ class Acting:
             return
         value = decision.reply
         trigger: Any = mail.body
+        kind = trigger.kind
         if isinstance(value, TreadleError):
             reply.fail(value)
         elif isinstance(value, Refusal):
             reply.fail(self._refusal(value, trigger.execution_id))
-        elif trigger.kind is Kind.APPEND or trigger.kind is Kind.INJECT:
+        elif kind is _APPEND or kind is _INJECT:
             event = decision.events[0]
-            reply.set(to_message(event.message, trigger.now) if isinstance(event, MessageAdded) else event)
-        elif trigger.kind is Kind.CONSUME:
+            if not isinstance(event, MessageAdded):
+                reply.set(event)
+            elif len(event.message) == 3:  # id, role and content: nearly all of them
+                reply.set(said(event.message, trigger.now))
+            else:
+                reply.set(to_message(event.message, trigger.now))
+        elif kind is _CONSUME:
             reply.set(new_messages(building.events, building.known, decision)() if decision.joined and building else [])
         else:
             reply.set(value)
@@ -371,30 +381,3 @@ _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] 
     Action.WAKE: Acting.wake,
     Action.DELETE: Acting.delete,
 }
-
-
-def new_messages(
-    events: list[tuple[int, int, Event]],
-    contents: Mapping[int, tuple[int, InputQueued]] | None,
-    decision: Decision | None = None,
-) -> Callable[[], list[Message]]:
-    """Return what makes the messages that joined in these events: made when the body looks, not before.
-
-    With a decision, only what that decision joined.
-    """
-
-    def make() -> list[Message]:
-        messages: list[Message] = []
-        for _, at, event in events:
-            if decision is not None and not any(event is own for own in decision.events):
-                continue
-            if isinstance(event, ExecutionStarted):
-                messages += [to_message(draft, at) for draft in event.messages]
-            elif isinstance(event, MessagesJoined) and event.consumed:
-                for row in event.rows:
-                    assert contents is not None
-                    queued_at, content = contents[row[0]]
-                    messages += [joined_message(draft, content, queued_at, event, at) for draft in content.messages]
-        return messages
-
-    return make

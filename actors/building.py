@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Building", "Lookups"]
 
 _WORK = int(Table.WORK)
+_START, _FINISH, _OTHER = About.START, About.FINISH, About.OTHER
 
 
 class Building(Encoding):
@@ -56,31 +57,27 @@ class Building(Encoding):
         answer: what the store said, once it did.
     """
 
-    __slots__ = (
-        "_change_before", "_mailbox", "_work_before", "about", "answer", "decided", "events", "interruption", "known", "tombstone",
-        "values",
-    )  # fmt: skip
-
     answer: Answer
     values: tuple[Any, ...]
+    about: About = _OTHER
+    known: dict[int, tuple[int, InputQueued]] | None = None
+    interruption: ExecutionInterrupted | None = None
+    tombstone: bool = False
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
         super().__init__(number, facts)
-        self.about = About.OTHER
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
-        self.known: dict[int, tuple[int, InputQueued]] | None = None
-        self.interruption: ExecutionInterrupted | None = None
-        self.tombstone = False
         self._mailbox = mailbox
         self._change_before = (facts.state, facts.since, facts.reason)
         self._work_before = work_kind(facts)
 
     def take(self, mail: Mail, decision: Decision, now: int) -> None:
         """Take a decision's events in; `now` is the time of its first."""
+        events = self.events
         for event in decision.events:
             self.add(event, now)
-            self.events.append((self.head_sequence, now, event))
+            events.append((self.head_sequence, now, event))
             kind = event.__class__
             if kind is InputQueued:
                 self.know(self.head_sequence, now, event)  # type: ignore[arg-type]
@@ -88,8 +85,9 @@ class Building(Encoding):
                 self.interruption = event  # type: ignore[assignment]
             now += 1
         self.decided.append((mail, decision))
-        if decision.batch is About.START or decision.batch is About.FINISH or self.about is About.OTHER:
-            self.about = decision.batch
+        about = decision.batch
+        if about is not _OTHER and (about is _START or about is _FINISH or self.about is _OTHER):
+            self.about = about
 
     def know(self, sequence: int, at: int, content: InputQueued) -> None:
         """Note an input that may join in this batch."""
@@ -109,7 +107,8 @@ class Building(Encoding):
             boot, life: the incarnation that writes.
             confirm: takes the answer; by default the batch itself goes to its thread's mailbox with it.
         """
-        self.boot, self.life = boot, life
+        self.boot = boot
+        self.life = life
         self.confirm = confirm or self._deliver
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there

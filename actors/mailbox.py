@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..protocol.errors import ThreadOverloaded
@@ -125,13 +126,15 @@ class Mailbox:
                 if self._queue is None:
                     self._queue = fresh
                 queue = self._queue
+            size = mail.size
             if not internal and (
                 len(queue) + self._kept_mails >= MAILBOX_MAILS_MAX
-                or self._bytes_in - self._bytes_out + self._kept_bytes + mail.size > MAILBOX_BYTES_MAX
+                or self._bytes_in - self._bytes_out + self._kept_bytes + size > MAILBOX_BYTES_MAX
             ):
                 raise self._overloaded(mail)
             queue.append(mail)
-            self._bytes_in += mail.size
+            if size:
+                self._bytes_in += size
             if not self._queued and not self._running:
                 # In line first, flagged second: a KeyboardInterrupt between the two leaves a spare turn, not a wedge.
                 self._scheduler.schedule(self)
@@ -155,7 +158,8 @@ class Mailbox:
 
         Nothing that a receiver raises comes out: it goes to `Scheduler.crashed`; mail behind waits for another turn.
         """
-        with self._lock:
+        lock = self._lock
+        with lock:
             # Whoever drains it now looks once more, under this lock, before it leaves.
             if self._running:
                 return
@@ -163,12 +167,12 @@ class Mailbox:
             queue = self._queue
             if not queue:
                 return
-            self._running = threading.get_ident()
+            self._running = get_ident()
         parked = False
         try:
             parked = self._deliver(queue, budget)
         finally:
-            with self._lock:
+            with lock:
                 self._running = 0
                 if not queue:
                     self._queue = None
@@ -180,10 +184,8 @@ class Mailbox:
 
     def _deliver(self, queue: deque[Mail], budget: int) -> bool:
         """Hand mails over until the budget ends, the queue is empty or the receiver crashes; True means parked."""
-        while queue and budget > 0:
-            budget -= 1
+        while queue:
             mail = queue[0]
-            taken = False
             try:
                 receiver = self.receiver
                 if receiver is None:
@@ -191,15 +193,18 @@ class Mailbox:
                     if receiver is None:
                         return True
                 queue.popleft()
-                taken = True
-                self._bytes_out += mail.size
+                if mail.size:
+                    self._bytes_out += mail.size
                 receiver(mail)
             except BaseException as error:  # noqa: BLE001 - one receiver must not end the worker that serves all
-                if not taken:
+                if queue and queue[0] is mail:
                     queue.popleft()
                     self._bytes_out += mail.size
                 self._scheduler.crashed(self, mail, error)
                 return False
+            budget -= 1
+            if budget <= 0:
+                break
         return False
 
     def wake(self) -> None:

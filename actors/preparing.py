@@ -6,84 +6,89 @@ Counters in the facts say where a look-up would find nothing, so that the usual 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..protocol.decision import FINISHING, IDLE, RUNNING, State
 from ..protocol.events import MessageAdded
 from ..protocol.triggers import Kind
-from .building import Lookups
+from .building import Building, Lookups
 
 __all__ = ["LOOK_UPS"]
 
+# Makes the look-ups over the batch under way; called only where there is something to look up.
+Source: TypeAlias = "Callable[[Building | None], Lookups]"
+
+_QUEUE, _SUBMIT, _BODY_ENDED = Kind.QUEUE, Kind.SUBMIT, Kind.BODY_ENDED
 _JOINABLE = ("steer", "message")
 _STARTING = ("submit", "message")
 
 
-def _input(trigger: Any, state: State, lookups: Lookups) -> None:
+def _input(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     if trigger.digest is not None:
-        trigger.prior = lookups.prior(trigger.input_id)
+        trigger.prior = source(under_way).prior(trigger.input_id)
     if state.phase is IDLE and trigger.prior is None:
         facts = state.facts
-        if trigger.kind is Kind.QUEUE and facts.waiting_messages + facts.waiting_submits and not facts.held:
-            trigger.rows = lookups.rows(_STARTING)
-        elif trigger.kind is Kind.SUBMIT and facts.waiting_messages:
-            trigger.rows = lookups.rows(("message",))
+        if trigger.kind is _QUEUE and facts.waiting_messages + facts.waiting_submits and not facts.held:
+            trigger.rows = source(under_way).rows(_STARTING)
+        elif trigger.kind is _SUBMIT and facts.waiting_messages:
+            trigger.rows = source(under_way).rows(("message",))
 
 
-def _interrupt(trigger: Any, state: State, lookups: Lookups) -> None:
+def _interrupt(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     if trigger.control_id is not None:
-        trigger.prior = lookups.prior(trigger.control_id)
+        trigger.prior = source(under_way).prior(trigger.control_id)
 
 
-def _starting(trigger: Any, state: State, lookups: Lookups) -> None:
+def _starting(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     facts = state.facts
     if state.phase is IDLE and facts.waiting_messages + facts.waiting_submits:
-        trigger.rows = lookups.rows(_STARTING)
+        trigger.rows = source(under_way).rows(_STARTING)
 
 
-def _withdraw(trigger: Any, state: State, lookups: Lookups) -> None:
-    trigger.known, trigger.withdrawn, trigger.row = lookups.withdrawable(trigger.input_id)
+def _withdraw(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
+    trigger.known, trigger.withdrawn, trigger.row = source(under_way).withdrawable(trigger.input_id)
 
 
-def _append(trigger: Any, state: State, lookups: Lookups) -> None:
+def _append(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     event = trigger.event
-    if not isinstance(event, MessageAdded):
+    if event.__class__ is not MessageAdded or len(event.message) == 3:  # id, role and content: no call in it
         return
     draft = event.message
     if draft.get("closes"):
-        trigger.open_call = bool(state.facts.open_calls) and draft["tool_call_id"] in lookups.open_calls()
+        trigger.open_call = bool(state.facts.open_calls) and draft["tool_call_id"] in source(under_way).open_calls()
     elif draft.get("calls") and state.facts.open_calls:
-        already = set(lookups.open_calls())
+        already = set(source(under_way).open_calls())
         trigger.doubled = next((call for call in draft["calls"] if call in already), None)
 
 
-def _joinable(trigger: Any, state: State, lookups: Lookups) -> None:
+def _joinable(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     facts = state.facts
-    if state.phase is RUNNING and facts.steers + facts.waiting_messages:
+    if facts.steers + facts.waiting_messages and state.phase is RUNNING:
+        lookups = source(under_way)
         trigger.rows = [row for row in lookups.rows(_JOINABLE) if row.sequence > facts.failed_through]
-        if trigger.kind is Kind.BODY_ENDED and facts.open_calls:
+        if trigger.kind is _BODY_ENDED and facts.open_calls:
             trigger.open_calls = lookups.open_calls()
 
 
-def _closing(trigger: Any, state: State, lookups: Lookups) -> None:
+def _closing(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     facts = state.facts
     if facts.steers:
-        trigger.rows = lookups.rows(("steer",))
+        trigger.rows = source(under_way).rows(("steer",))
     if facts.open_calls:
-        trigger.open_calls = lookups.open_calls()
+        trigger.open_calls = source(under_way).open_calls()
     if facts.pending:
-        trigger.pending = lookups.pending()
+        trigger.pending = source(under_way).pending()
 
 
-def _retry(trigger: Any, state: State, lookups: Lookups) -> None:
+def _retry(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     if state.phase is FINISHING:
-        _closing(trigger, state, lookups)
+        _closing(trigger, state, source, under_way)
     else:
-        _starting(trigger, state, lookups)
+        _starting(trigger, state, source, under_way)
 
 
 # What fills in, for each kind of trigger, what its rule reads beyond the facts; the others need nothing.
-LOOK_UPS: dict[Kind, Callable[[Any, State, Lookups], None]] = {
+LOOK_UPS: dict[Kind, Callable[[Any, State, Source, Building | None], None]] = {
     Kind.SUBMIT: _input,
     Kind.STEER: _input,
     Kind.QUEUE: _input,

@@ -42,6 +42,7 @@ __all__ = ["ThreadActor"]
 logger = logging.getLogger("treadle")
 
 AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
+_START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
 _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
                       Kind.DEADLINE, Kind.GRACE_EXPIRED})  # fmt: skip
@@ -51,17 +52,8 @@ class ThreadActor(VirtualActor):
     """The one incarnation of a thread that may write."""
 
     __slots__ = (
-        "_acting",
-        "_fell_with",
-        "_flight",
-        "_record",
-        "_urgent",
-        "_waiting",
-        "entry",
-        "life",
-        "services",
-        "state",
-    )
+        "_acting", "_fell_with", "_flight", "_record", "_urgent", "_waiting", "entry", "life", "services", "state",
+    )  # fmt: skip
 
     def __init__(self, mailbox: Mailbox, services: Services, entry: Entry, facts: Facts, life: int) -> None:
         super().__init__(mailbox)
@@ -115,7 +107,7 @@ class ThreadActor(VirtualActor):
             return
         else:
             self._go_on(mail)
-        if self._flight is None and self.state.phase is IDLE:
+        if self.state.phase is IDLE and self._flight is None:
             self._acting.rest()
 
     def take_urgent(self, trigger: Trigger) -> None:
@@ -198,7 +190,8 @@ class ThreadActor(VirtualActor):
 
     def _take(self, mail: Mail, building: Building | None) -> tuple[Building | None, bool]:
         """Decide one mail into the batch under way; return it, and whether it is closed."""
-        if not isinstance(mail.body, Trigger):
+        trigger = mail.body
+        if not isinstance(trigger, Trigger):
             self._answer_question(mail)
             return building, False
         decision = self._judge(mail, building)
@@ -211,18 +204,19 @@ class ThreadActor(VirtualActor):
             else:
                 self._acting.reply(mail, decision)
             return building, False
-        now = mail.body.now
-        if decision.events or decision.closes:
-            building = self._build(mail, decision, building, now)
-        advance(self.state, decision, now)
-        for do in decision.at_once:
+        writes = decision.events or decision.closes
+        if writes:
+            building = self._build(mail, decision, building, trigger.now)
+        advance(self.state, decision, trigger.now)
+        at_once = decision.at_once
+        for do in at_once:
             self._acting.do(do, decision)
-        if not decision.events and not decision.closes:
+        if not writes:
             if building is not None:
                 building.decided.append((mail, decision))
             else:
                 self._acting.carry_out(mail, decision, None)
-            if decision.at_once:
+            if at_once:
                 self._acting.show_phase()
         return building, decision.closes
 
@@ -256,7 +250,7 @@ class ThreadActor(VirtualActor):
             building.contents = found
         if not decision.events:
             self._acting.entomb(building)
-        if decision.batch is About.FINISH and self.state.facts.processes:
+        if self.state.facts.processes and decision.batch is _FINISH:
             building.groups = [group for group, _ in self._lookups(building).groups()]
         building.take(mail, decision, now)
         trigger = mail.body
@@ -272,25 +266,25 @@ class ThreadActor(VirtualActor):
         """Decide one mail; None where deciding failed, which is our bug and costs only this mail."""
         trigger: Any = mail.body
         state = self.state
-        facts = state.facts
-        if trigger.kind is Kind.RETRY_DUE:
+        kind, last = trigger.kind, state.facts.last_time
+        if kind is _RETRY_DUE:
             self._acting.retry_taken()
         now = self.services.clock.now_us()
-        trigger.now = now if now > facts.last_time else facts.last_time + 1
-        if state.phase is IDLE and trigger.kind in _STARTERS:
-            trigger.new_id = new_id(trigger.now)
+        if now <= last:
+            now = last + 1
+        trigger.now = now
+        if state.phase is IDLE and kind in _STARTERS:
+            trigger.new_id = new_id(now)
         try:
-            look_up = LOOK_UPS.get(trigger.kind)
+            look_up = LOOK_UPS.get(kind)
             if look_up is not None:
-                look_up(trigger, state, self._lookups(building))
+                look_up(trigger, state, self._lookups, building)
             return decide(state, trigger)
         except TreadleError as error:
             failure: TreadleError = error
         except Exception as error:  # noqa: BLE001 - nothing was folded: the mail fails, the execution goes on
-            failure = InternalError(
-                f"deciding {trigger.kind} on thread {self.entry.thread_id!r} failed: {error!r}",
-                thread_id=self.entry.thread_id,
-            )
+            thread_id = self.entry.thread_id
+            failure = InternalError(f"deciding {kind} on thread {thread_id!r} failed: {error!r}", thread_id=thread_id)
             failure.__cause__ = error
         self.services.report("decide_failed", {"thread_id": self.entry.thread_id, "error": failure})
         if mail.reply is not None:
@@ -333,36 +327,36 @@ class ThreadActor(VirtualActor):
         reach(AFTER_CONFIRM)
         self._record = building.record
         about = building.about
+        acting, services = self._acting, self.services
         if armed():
             _reach_committed(committed(about).kind, building)
-        verifier = self.services.verifier
+        verifier = services.verifier
         if verifier is not None and not building.tombstone:
             verifier.committed(self.entry.number, self.state.facts)
         decision: Decision | None = None
-        if about is About.START or about is About.FINISH:
+        if about is _START or about is _FINISH:
             # By the table, the rows of all other answers change nothing: what was decided is done and said.
             decision = decide(self.state, committed(about))
             advance(self.state, decision, 0)
-            if about is About.FINISH:
-                self._acting.free(building)
+            if about is _FINISH:
+                acting.free(building)
         try:
-            self._acting.publish(building, answer.change)
+            acting.publish(building, answer.change)
             for _, decided in building.decided:
-                if decided.actions:
-                    for do in decided.actions:
-                        self._acting.do(do, decided, building)
+                for do in decided.actions:
+                    acting.do(do, decided, building)
             for mail, decided in building.decided:
-                self._acting.reply(mail, decided, building)
-            self._acting.resolve(building)
+                acting.reply(mail, decided, building)
+            acting.resolve(building)
         finally:
             # A change number that is never published would hold up every store-wide watcher.
-            self.services.hub.flush(self.entry)
+            services.hub.flush(self.entry)
         reach(AFTER_REPLY)
-        if about is About.FINISH:
+        if about is _FINISH:
             reach(BETWEEN)
         if decision is not None:
             for do in decision.actions:
-                self._acting.do(do, decision)
+                acting.do(do, decision)
 
     def _not_written(self, building: Building, error: TreadleError) -> None:
         """Nothing happened: take the facts back, and say so."""

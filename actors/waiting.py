@@ -15,6 +15,7 @@ from ..protocol.events import (
     ExecutionLost,
     ExecutionStarted,
     InputQueued,
+    MessageAdded,
     MessagesJoined,
 )
 from ..protocol.events import (
@@ -132,7 +133,16 @@ def resolve(
     if not waiters:
         return
     for _, _, event in events:
-        if isinstance(event, ExecutionStarted):
+        if event.__class__ is MessageAdded:
+            continue
+        if isinstance(event, ExecutionFinished | ExecutionLost):
+            ended = waiters.pop(("e", event.execution_id), None)
+            if ended:
+                known = last is not None and last.execution_id == event.execution_id
+                record = last if known and last is not None else execution_record(services, entry, event.execution_id)
+                for reply in ended:
+                    reply.set(record)
+        elif isinstance(event, ExecutionStarted):
             if event.input_id is not None:
                 _follow(waiters, event.input_id, event.execution_id)
         elif isinstance(event, MessagesJoined):
@@ -147,13 +157,6 @@ def resolve(
         elif isinstance(event, InputWithdrawnEvent):
             for reply in waiters.pop(("i", event.input_id), ()):
                 reply.fail(_withdrawn(entry, event.input_id))
-        elif isinstance(event, ExecutionFinished | ExecutionLost):
-            ended = waiters.pop(("e", event.execution_id), None)
-            if ended:
-                known = last is not None and last.execution_id == event.execution_id
-                record = last if known and last is not None else execution_record(services, entry, event.execution_id)
-                for reply in ended:
-                    reply.set(record)
     if not waiters:
         entry.waiters = None
 

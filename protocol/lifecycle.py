@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import admission, controls, ending, running
-from .decision import Batch, Decision, Phase, State, Verdict
+from .decision import IDLE, RUNNING, STARTING, Batch, Decision, Phase, State, Verdict
 from .errors import InternalError
 from .triggers import Answer, Kind, Trigger
 
@@ -268,7 +268,7 @@ TABLE: dict[tuple[Phase, Kind], Cell] = {
     for phase, spec in zip(Phase, specs, strict=True)
 }
 
-_TARGETED = frozenset({Kind.STEER, Kind.INTERRUPT})
+_STEER, _INTERRUPT = Kind.STEER, Kind.INTERRUPT
 _BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS})
 _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
 
@@ -276,7 +276,7 @@ _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
 def classify(state: State, trigger: Trigger) -> Kind:
     """Return the table row of a trigger: a control is judged by whether its target is the live execution."""
     kind = trigger.kind
-    if kind in _TARGETED and state.active is not None and trigger.execution_id != state.active:
+    if (kind is _STEER or kind is _INTERRUPT) and state.active is not None and trigger.execution_id != state.active:
         return Kind.CONTROL_OTHER
     return kind
 
@@ -297,8 +297,9 @@ def decide(state: State, trigger: Trigger) -> Decision:
     if kind in _LATE_BODY and trigger.execution_id != state.active:
         return Decision(Verdict.IGNORE, state.phase)
     cell = TABLE[state.phase, kind]
-    if cell.rule is not None:
-        return cell.rule(state, trigger)
+    rule = cell.rule
+    if rule is not None:
+        return rule(state, trigger)
     if cell.verdict is Verdict.IMPOSSIBLE:
         raise InternalError(
             f"{cell.label} on thread {state.facts.thread_id!r} cannot be: {cell.because}",
@@ -308,22 +309,26 @@ def decide(state: State, trigger: Trigger) -> Decision:
     return Decision(cell.verdict, state.phase)
 
 
+_START = Batch.START
+
+
 def advance(state: State, decision: Decision, now: int) -> None:
     """Move a state as a decision says: fold its events, `now` and one microsecond further each, and take its phase."""
     facts = state.facts
     for event in decision.events:
         facts.fold(event, now)
         now += 1
-    if decision.batch is Batch.START:
+    phase, before = decision.phase, state.phase
+    if decision.batch is _START:
         state.active = facts.execution_id
     if decision.ending is not None:
         state.ending = decision.ending
     if decision.unrecorded is not None:
         state.unrecorded = decision.unrecorded
-    if state.phase is Phase.STARTING and decision.phase is Phase.RUNNING:
+    if before is STARTING and phase is RUNNING:
         state.resumes = False
-    state.phase = decision.phase
-    if decision.phase is Phase.IDLE and state.active is not None:
+    state.phase = phase
+    if phase is IDLE and state.active is not None:
         state.active = state.ending = state.unrecorded = None
 
 

@@ -7,6 +7,8 @@ from .receipts import ActiveExecution, ControlReceipt, Disposition, Receipt
 
 __all__ = ["receipt_of", "recorded_id"]
 
+_ACCEPTED = Disposition.ACCEPTED
+
 
 def receipt_of(event: Event, at: int) -> Receipt | ControlReceipt | None:
     """Return the receipt that an event recorded, or None where it recorded none.
@@ -19,8 +21,8 @@ def receipt_of(event: Event, at: int) -> Receipt | ControlReceipt | None:
         if event.cause != "submit":
             return None
         active = ActiveExecution(event.execution_id, event.agent_id, at, "running")
-        ids = tuple(draft["id"] for draft in event.messages)
-        return Receipt(Disposition.ACCEPTED, event.input_id, ids, event.execution_id, at, active)
+        ids = tuple([draft["id"] for draft in event.messages])
+        return Receipt(_ACCEPTED, event.input_id, ids, event.execution_id, at, active)
     if isinstance(event, InputQueued):
         return _queued(event)
     if isinstance(event, ExecutionInterrupted):

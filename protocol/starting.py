@@ -14,6 +14,7 @@ __all__ = ["may_start", "start", "start_events", "start_from_rows"]
 
 
 _DISPATCH = (Do(Action.DISPATCH),)
+_START = Batch.START
 
 
 def may_start(state: State) -> bool:
@@ -61,14 +62,7 @@ def start_events(
 def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Decision:
     """Return the decision that hands START over."""
     return Decision(
-        DECIDE,
-        STARTING,
-        events,
-        reply,
-        actions=_DISPATCH,
-        batch=Batch.START,
-        closes=True,
-        joined=tuple(joined),
+        DECIDE, STARTING, events, reply, actions=_DISPATCH, batch=_START, closes=True, joined=tuple(joined)
     )
 
 

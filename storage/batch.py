@@ -52,21 +52,10 @@ class Batch:
             `close`. It must not block; if it raises, that is logged and goes no further.
     """
 
-    __slots__ = (
-        "absent",
-        "boot",
-        "change",
-        "confirm",
-        "generation",
-        "head_generation",
-        "head_sequence",
-        "life",
-        "number",
-        "ops",
-        "record",
-        "sequence",
-        "size",
-    )
+    # On the class, and without slots, since one is made for every commit and most leave these as they are.
+    change: bytes | None = None
+    absent: tuple[int, bytes] | None = None
+    confirm: Confirm
 
     def __init__(
         self,

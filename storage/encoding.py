@@ -75,24 +75,20 @@ class Encoding(Batch):
         groups: the process groups on record, which an ending strikes out.
     """
 
-    __slots__ = ("contents", "groups", "position", "prefix", "start_sequence")
+    size: int = 0
+    contents: Mapping[int, tuple[int, InputQueued]] = _NOTHING
+    groups: Sequence[int] = ()
 
     def __init__(self, number: int, facts: Facts) -> None:
         # Not through `Batch.__init__`: this runs once a commit, and most of what a batch has comes with `seal`.
         self.number = number
         self.prefix = numbered(number)
-        self.sequence = self.head_sequence = facts.sequence
-        self.head_generation = facts.generation
-        self.generation = facts.generation if facts.sequence else 0
+        self.sequence = self.head_sequence = sequence = facts.sequence
+        self.head_generation = generation = facts.generation
+        self.generation = generation if sequence else 0
         self.position = facts.messages
         self.start_sequence = facts.start_sequence
         self.ops: list[Op] = []
-        self.size = 0
-        self.record = b""
-        self.change = None
-        self.absent = None
-        self.contents: Mapping[int, tuple[int, InputQueued]] = _NOTHING
-        self.groups: Sequence[int] = ()
 
     def add(self, event: Event, at: int) -> None:
         """Take in the next event, which happens `at` (microseconds)."""
@@ -100,7 +96,7 @@ class Encoding(Batch):
         record = encode_event(event, at)
         self.size += len(record) + 64
         self.ops.append((JOURNAL, journal_key(self.number, self.head_generation, sequence), record))
-        change = _CHANGES.get(type(event))
+        change = _CHANGES.get(event.__class__)
         if change is not None:
             change(self, event)
 
@@ -111,14 +107,13 @@ class Encoding(Batch):
 
     def join(self, draft: Draft, content: int, rank: int) -> None:
         """Give a message the next position in history."""
-        kind = message_class(draft)
-        position = self.position
+        kind = 0 if len(draft) == 3 else message_class(draft)
+        position, joined = self.position, self.head_sequence
         self.position = position + 1
-        ops = self.ops
-        ops.append((MESSAGES, message_key(self.number, kind, position), pack((content, rank, self.head_sequence))))
         # A message that joined carries its place; one that waits does not.
-        ops.append(
-            (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, self.head_sequence, position)))
+        self.ops += (
+            (MESSAGES, message_key(self.number, kind, position), pack((content, rank, joined))),
+            (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position))),
         )
 
     def receipt(self, given: str, state: int, sequence: int, about: int = 0) -> None:

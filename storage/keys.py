@@ -17,6 +17,7 @@ __all__ = [
 
 _JOURNAL = struct.Struct(">QIQ")
 _RANKED = struct.Struct(">QBQ")
+_from_hex = bytes.fromhex
 
 numbered = struct.Struct(">Q").pack
 
@@ -56,7 +57,7 @@ def id_part(given: str) -> bytes:
     """Return an id's bytes in a key; ours take half their length."""
     if len(given) == 32 and (given.islower() or given.isdigit()):
         try:
-            raw = bytes.fromhex(given)
+            raw = _from_hex(given)
         except ValueError:
             return b"\x02" + given.encode()
         # Blanks are skipped in decoding, so that fewer bytes come out.
