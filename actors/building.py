@@ -178,11 +178,14 @@ class Lookups:
     def withdrawable(self, given: str) -> tuple[bool, bool, Row | None]:
         """Return whether an input id is known, whether it was withdrawn, and its waiting row."""
         for sequence, _, event in self._events():
-            if isinstance(event, InputQueued) and event.input_id == given:
+            if recorded_id(event) != given:
+                continue
+            if isinstance(event, InputQueued):
                 waiting = next(
                     (row for row in self.rows(("submit", "message", "steer")) if row.sequence == sequence), None
                 )
                 return True, waiting is None and self._withdrawn_here(given), waiting
+            return True, False, None  # a control, or an input that started an execution
         if self._withdrawn_here(given):
             return True, True, None
         with self._store.view() as view:
