@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from .fence import ExecutionCancelled
 from .reply import Reply
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class AbortSignal:
             self._awaited().result(timeout)
         except TimeoutError:
             return self.aborted
+        except ExecutionCancelled:
+            # A plain function's waits end so; but this one waits for just that.
+            if not self.aborted:
+                raise
         return True
 
     def add_callback(self, call: Callable[[], object]) -> Callable[[object], object]:
