@@ -49,6 +49,7 @@ from .reads import (
 )
 from .reply import Reply
 from .services import new_id
+from .waiting import over_or_noted
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -282,9 +283,8 @@ class Thread:
             entry = self._resolve()
             wanted = awaited(target)
             sender = current_execution.get()
-            if sender is not None and not sender.fenced:
-                wait = self._services.waits.enter(sender.thread_id, self.id, sender.id)
-                reply.add_done_callback(lambda _reply: self._services.waits.leave(wait))
+            if sender is not None and not sender.fenced and over_or_noted(self._services, entry, sender, wanted, reply):
+                return reply
         except TreadleError as error:
             reply.fail(error)
             return reply

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..protocol.errors import InputNotFound, InputWithdrawn, ThreadTerminated, TreadleError
+from ..protocol.errors import InputNotFound, InputWithdrawn, ThreadTerminated, TreadleError, WaitCycle
 from ..protocol.events import (
     Event,
     ExecutionFinished,
@@ -29,10 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from .directory import Entry
+    from .execution import Execution
     from .reply import Reply
     from .services import Services
 
-__all__ = ["Await", "ask_again", "fail_waiters", "register", "resolve"]
+__all__ = ["Await", "ask_again", "fail_waiters", "over_or_noted", "register", "resolve"]
 
 
 class Await:
@@ -173,6 +174,38 @@ def ask_again(services: Services, entry: Entry, active: str | None) -> None:
     for (kind, given), replies in (waiters or {}).items():
         for reply in replies:
             register(services, entry, active, None, Await("execution" if kind == "e" else "input", given), reply)
+
+
+def over_or_noted(
+    services: Services, entry: Entry, sender: Execution, wanted: Await, reply: Reply[ExecutionRecord]
+) -> bool:
+    """Note that an execution waits for a thread; or answer it here and return True, where what it waits for has ended.
+
+    Raises:
+        WaitCycle: it would wait for itself.
+    """
+    try:
+        wait = services.waits.enter(sender.thread_id, entry.thread_id, sender.id)
+    except WaitCycle:
+        # Only what has not ended makes a circle, and whether it has is worth a read only here.
+        record = _ended(services, entry, wanted)
+        if record is None:
+            raise
+        reply.set(record)
+        return True
+    reply.add_done_callback(lambda _reply: services.waits.leave(wait))
+    return False
+
+
+def _ended(services: Services, entry: Entry, wanted: Await) -> ExecutionRecord | None:
+    execution_id: str | None = wanted.given
+    if wanted.kind == "input":
+        cursor = services.directory.snapshot(entry).cursor
+        with services.store.view() as view:
+            found = followed_input(view, entry.number, cursor.generation, wanted.given)
+        execution_id = None if found is None else found[1]
+    record = None if execution_id is None else execution_record(services, entry, execution_id)
+    return None if record is None or record.status == "active" else record
 
 
 def fail_waiters(entry: Entry, error: TreadleError) -> None:
