@@ -116,7 +116,7 @@ def draft_message(
         InvalidInput: `invalid_role`, `empty_content`, `invalid_content`, `invalid_value`.
         LimitExceeded: the content or the attachments are too large.
     """
-    if role not in roles:
+    if not isinstance(role, str) or role not in roles:
         raise InvalidInput(
             f"role must be one of {', '.join(sorted(roles))}, not {shorten(role)}",
             code="invalid_role",

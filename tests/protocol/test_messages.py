@@ -88,6 +88,7 @@ def test_any_content_is_taken_or_refused_with_a_documented_error(content: Any) -
         ("bad \ud800", "invalid_content"),
         ([{"content": "a", "name": "\udfff"}], "invalid_content"),
         ([{"content": "a", "role": "robot"}], "invalid_role"),
+        ([{"content": "a", "role": ["user"]}], "invalid_role"),
         ([{"content": "a", "role": None}], "invalid_role"),
         ([{"content": "a", "metadata": [1]}], "invalid_value"),
         ([{"content": "a", "metadata": {"k": b"x"}}], "invalid_value"),
