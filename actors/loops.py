@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from types import CoroutineType
 from typing import TYPE_CHECKING
 
 from .burst import forget_burst, register_burst
@@ -101,7 +102,7 @@ class LoopTask:
             if not self._wanted:
                 raise asyncio.CancelledError
             made = self._context.run(self._factory)
-            coroutine = made if inspect.iscoroutine(made) else _follow(made)
+            coroutine = made if made.__class__ is CoroutineType else _follow(made)
             self.task = self._host.loop.create_task(coroutine, name=f"treadle {self.key}", context=self._context)
         except BaseException as error:
             self._end(error)

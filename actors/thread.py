@@ -320,7 +320,8 @@ class ThreadActor(VirtualActor):
                 thread_id=self.entry.thread_id,
             )
         self._flight = None
-        self._go_on(None)
+        if self._urgent or self._waiting:
+            self._go_on(None)
 
     def _committed(self, building: Building, answer: Answer) -> None:
         """Fold, show, publish, dispatch, reply, wake: in this order."""

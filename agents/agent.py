@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, overload
 
 from ..protocol.errors import CallerError, InvalidInput, shorten
 from ..protocol.ids import check_id
@@ -76,13 +76,12 @@ class FunctionAgent(Generic[R_co]):
         state = ThreadState.of(execution)
         returned = self.function(state)
         if self.runs_on == "loop":
-            return self._follow(returned)
+            return self._follow(cast("Awaitable[object]", returned))
         if returned is not None:
             raise self._invalid(returned)
         return None
 
-    async def _follow(self, running: object) -> None:
-        assert inspect.isawaitable(running), running
+    async def _follow(self, running: Awaitable[object]) -> None:
         returned = await running
         if returned is not None:
             raise self._invalid(returned)

@@ -30,7 +30,7 @@ from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
 from .batch import Batch, Op
 from .codec import VERSION, encode_event, pack
-from .keys import id_part, inbox_key, journal_key, message_key, numbered, open_key, user_key
+from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, user_key
 from .tables import Table
 
 __all__ = [
@@ -40,6 +40,8 @@ __all__ = [
 
 JOURNAL, MESSAGES, MESSAGE_IDS = int(Table.JOURNAL), int(Table.MESSAGES), int(Table.MESSAGE_IDS)
 EXECUTIONS, INBOX, RECEIPTS, OPEN = int(Table.EXECUTIONS), int(Table.INBOX), int(Table.RECEIPTS), int(Table.OPEN)
+
+_journal_key, _message_key = JOURNAL_KEY.pack, RANKED_KEY.pack
 
 # What became of the input behind a receipt.
 RECEIPT_RECORDED, RECEIPT_JOINED, RECEIPT_WITHDRAWN, RECEIPT_UNREAD = 0, 1, 2, 3
@@ -95,7 +97,7 @@ class Encoding(Batch):
         self.head_sequence = sequence = self.head_sequence + 1
         record = encode_event(event, at)
         self.size += len(record) + 64
-        self.ops.append((JOURNAL, journal_key(self.number, self.head_generation, sequence), record))
+        self.ops.append((JOURNAL, _journal_key(self.number, self.head_generation, sequence), record))
         change = _CHANGES.get(event.__class__)
         if change is not None:
             change(self, event)
@@ -112,7 +114,7 @@ class Encoding(Batch):
         self.position = position + 1
         # A message that joined carries its place; one that waits does not.
         self.ops += (
-            (MESSAGES, message_key(self.number, kind, position), pack((content, rank, joined))),
+            (MESSAGES, _message_key(self.number, kind, position), pack((content, rank, joined))),
             (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position))),
         )
 

@@ -11,12 +11,12 @@ import struct
 from ..protocol.limits import NAME_BYTES_MAX
 
 __all__ = [
-    "id_part", "inbox_key", "journal_key", "message_key", "named_key", "number_prefix", "numbered", "open_key", "prefix_end",
-    "sequence_of", "user_key", "value_key",
+    "JOURNAL_KEY", "RANKED_KEY", "id_part", "inbox_key", "journal_key", "message_key", "named_key", "number_prefix",
+    "numbered", "open_key", "prefix_end", "sequence_of", "user_key", "value_key",
 ]  # fmt: skip
 
-_JOURNAL = struct.Struct(">QIQ")
-_RANKED = struct.Struct(">QBQ")
+JOURNAL_KEY = struct.Struct(">QIQ")
+RANKED_KEY = struct.Struct(">QBQ")
 _from_hex = bytes.fromhex
 
 numbered = struct.Struct(">Q").pack
@@ -35,17 +35,17 @@ def prefix_end(prefix: bytes) -> bytes:
 
 def journal_key(number: int, generation: int, sequence: int) -> bytes:
     """Return the key of an event."""
-    return _JOURNAL.pack(number, generation, sequence)
+    return JOURNAL_KEY.pack(number, generation, sequence)
 
 
 def message_key(number: int, message_class: int, position: int) -> bytes:
     """Return the key of a joined message: one run of positions for each class, so that a filter skips nothing."""
-    return _RANKED.pack(number, message_class, position)
+    return RANKED_KEY.pack(number, message_class, position)
 
 
 def inbox_key(number: int, first: bool, sequence: int) -> bytes:
     """Return the key of a waiting row: those that came with an interruption stand before all others."""
-    return _RANKED.pack(number, 0 if first else 1, sequence)
+    return RANKED_KEY.pack(number, 0 if first else 1, sequence)
 
 
 def sequence_of(key: bytes) -> int:
