@@ -328,6 +328,11 @@ class Execution:
             self._owned = None
         return owned[::-1]
 
+    def orphan(self) -> None:
+        """Fence the copy of a body in a forked child, where another worker may have held the lock at the fork."""
+        self._lock = threading.Lock()
+        self._fenced = True
+
     def forget(self) -> None:
         """Drop what only a running execution needs: all of it refers back to this, and would wait for the collector."""
         self.handle = None

@@ -6,12 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, shorten
+from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, WouldBlock, shorten
 from ..protocol.ids import check_id
 from ..protocol.limits import LOOP_SILENT_S, RELEASE_TIMEOUT_S, WORKERS_MAX
 from ..protocol.triggers import Delete, Terminate
+from . import forking
 from .clock import SystemClock
 from .closing import drain
 from .creating import create_thread
@@ -106,7 +108,8 @@ class Runtime:
         self._dispatcher = dispatcher
         self._reporter = Reporter(on_report)
         self._services: Services | None = None
-        self._closed = False
+        self._closer: int | None = None  # the worker that closes, or has closed
+        self._over: Reply[None] = Reply()
         self._lock = threading.Lock()
         self.opened: OpenReport | None = None
 
@@ -151,6 +154,7 @@ class Runtime:
             services.boot = self._store.open()
             self._fill(services, loop)
             self._services = services
+        forking.opened(services)
         try:
             services.dispatcher.start()
             services.loop.start()
@@ -190,22 +194,34 @@ class Runtime:
     def close(self, drain_timeout: float | None = None) -> None:
         """Refuse new work, let executions end, interrupt the rest, abandon what does not stop. Blocks; idempotent.
 
+        A second call waits for the first one, except where that one's worker or an event loop makes it. In a forked
+        child, where nothing of the runtime runs, there is nothing to close.
+
         Args:
             drain_timeout: seconds; by default the runtime's.
 
         Raises:
             CloseIncomplete: the store refused some last commits; the next open settles them.
         """
+        services = self._services
+        if services is None or not forking.is_ours(services):
+            return
         with self._lock:
-            services = self._services
-            if services is None or self._closed:
-                return
-            self._closed = True
+            closer, self._closer = self._closer, self._closer or threading.get_ident()
+        if closer is not None:
+            # Not by the same worker: a signal handler would wait for what it interrupts.
+            if closer != threading.get_ident():
+                with suppress(WouldBlock):
+                    self._over.result()
+            return
         services.closing = True
         try:
             drain(services, self._options.drain_timeout if drain_timeout is None else drain_timeout)
         finally:
-            self._tear_down(services)
+            try:
+                self._tear_down(services)
+            finally:
+                self._over.set(None)
 
     async def aclose(self, drain_timeout: float | None = None) -> None:
         """Close without blocking the event loop."""
@@ -226,6 +242,7 @@ class Runtime:
         services.loop.close()
         services.pool.close()
         services.release_lane.close()
+        forking.left(services)
 
     # Threads
 

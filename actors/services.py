@@ -64,8 +64,8 @@ class Services:
     """The shared parts; filled once, by the runtime, before any mail."""
 
     __slots__ = (
-        "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop", "options", "pool",
-        "release_lane", "report", "running", "store", "supervisor", "timers", "verifier", "waits",
+        "__weakref__", "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop",
+        "options", "pool", "release_lane", "report", "running", "store", "supervisor", "timers", "verifier", "waits",
     )  # fmt: skip
 
     store: Store
@@ -84,7 +84,9 @@ class Services:
     agents: Mapping[str, Body]
     options: Options
     closing: bool  # no START is made by itself any more
-    idle_callbacks: list[Callable[[], object]]  # of a close that waits: called when executions begin and end, and threads rest
+    idle_callbacks: list[
+        Callable[[], object]
+    ]  # of a close that waits: called when executions begin and end, and threads rest
     running: dict[str, Execution]  # executions whose body is out, by id
     report: Callable[[str, Mapping[str, object]], None]
 

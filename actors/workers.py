@@ -222,6 +222,12 @@ class WorkerPool:
             if job is not None:
                 self._unblock(job)
 
+    def orphan(self) -> None:
+        """Take no more jobs, in a forked child: the one worker that there may be ends with its job."""
+        self._changed = threading.Condition(threading.RLock())
+        self._line.clear()
+        self._closed = True
+
     def close(self) -> list[Job]:
         """Take no more, let idle workers end, and return the jobs that were still in line: they never run.
 

@@ -89,6 +89,33 @@ def test_a_runtime_is_opened_once_and_closing_is_idempotent(store: MemoryStore) 
         hosted.open()
 
 
+def test_whoever_closes_second_leaves_when_it_is_closed(store: MemoryStore) -> None:
+    puppet = Puppet()
+    hosted = Runtime(store, agents=[puppet]).open()
+    running(hosted, puppet)
+    first = closing(hosted, drain_timeout=GUARD_S)
+    second = closing(hosted)
+    with pytest.raises(TimeoutError):
+        second.result(0.02)
+    puppet.returns()
+    second.result(GUARD_S)
+
+    assert first.done() or first.result(GUARD_S) is None
+    assert journal(store)[-1] == "THREAD_EXECUTION_FINISHED"  # the store is free for another
+
+
+def test_a_close_within_the_close_of_the_same_worker_does_not_wait_for_itself() -> None:
+    """As a signal handler's does."""
+
+    class Nested(MemoryStore):
+        def close(self) -> None:
+            hosted.close()
+            super().close()
+
+    hosted = Runtime(Nested(), agents=[quiet]).open()
+    closing(hosted).result(GUARD_S)
+
+
 def test_two_runtimes_cannot_have_one_store(disk_store: LmdbStore, tmp_path: Path) -> None:
     """Scenario 20, within a process."""
     with Runtime(disk_store, agents=[quiet]) as hosted:
