@@ -157,6 +157,8 @@ class Acting:
     def tell(self, about: ExecutionInterrupted, decision: Decision, building: Building | None) -> None:
         """Tell the body that it was interrupted."""
         if self.live is not None:
+            # Armed first: whoever sees the body told, and then moves a clock on, finds its grace running.
+            self.arm_grace(None, decision, building)
             self.live.abort(about.reason, about.source)
 
     def arm_grace(self, _about: Any, decision: Decision, building: Building | None) -> None:
