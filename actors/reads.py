@@ -261,13 +261,15 @@ class MessageHistory(Sequence["Message"]):
     def _read(self, low: int, high: int) -> list[Message]:
         total = self._load()
         low, high = max(0, low), min(high, total)
-        if low >= total - len(self._tail):
-            start = total - len(self._tail)
+        if low >= high:
+            return []
+        start = total - len(self._tail)
+        if low >= start:
             return self._tail[low - start : high - start]
         with self._services.store.view() as view:
             facts = _facts(view, self._entry)
-            reader = MessageReader(view, self._entry.number, facts.generation)
-            return reader.page(sorted(facts.counts), offset=low, limit=max(0, high - low), newest_first=False)
+            # By position, since every class is part of it: skipping over classes would cost what is skipped.
+            return MessageReader(view, self._entry.number, facts.generation).between(sorted(facts.counts), low, high)
 
     def __len__(self) -> int:
         with self._services.store.view() as view:

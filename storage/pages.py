@@ -72,6 +72,14 @@ class MessageReader:
             rows = [row for rank, row in enumerate(merged) if offset <= rank < offset + limit]
         return [self._message(key, data) for key, data in rows]
 
+    def between(self, classes: list[int], low: int, high: int) -> list[Message]:
+        """Return the joined messages of these classes at positions from `low` up to `high`, in order."""
+        runs = [
+            self._view.scan(Table.MESSAGES, message_key(self._number, kind, low), message_key(self._number, kind, high))
+            for kind in classes
+        ]
+        return [self._message(key, data) for key, data in merge(*runs, key=lambda row: row[0][-8:])]
+
     def beside(self, message_id: str, classes: list[int], *, limit: int, before: bool) -> list[Message]:
         """Return the messages next to one, oldest first, at a cost that no distance changes.
 

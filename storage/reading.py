@@ -65,10 +65,10 @@ def thread_number(view: View, thread_id: str) -> int | None:
 
 
 def read_thread(view: View, number: int) -> tuple[Head, Facts] | None:
-    """Return a thread's head and facts: all that activation reads, whatever the history."""
+    """Return a thread's head and facts, None where it was deleted: all that activation reads, whatever the history."""
     key = numbered(number)
     row = view.get(Table.THREADS, key)
-    if row is None:
+    if row is None or len(row) == HEAD_SIZE:  # of a deleted thread the head alone is left
         return None
     head = unpack_head(row, key)
     facts = decode_facts(row[HEAD_SIZE:], key)
