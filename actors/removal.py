@@ -55,7 +55,8 @@ class Removal:
                 return
             head = unpack_head(row, prefix)
         except TreadleError:
-            logger.exception("Removing deleted thread %d stopped; the next open goes on", self._number)
+            if not self._services.closing:
+                logger.exception("Removing deleted thread %d stopped; the next open goes on", self._number)
             self._done()
             return
         last = len(ops) < DELETE_ROWS
