@@ -89,6 +89,15 @@ class Environment:
         _log.info("the map of %s has grown to %d MiB", self.env.path(), size >> 20)
         return True
 
+    def abort(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Drop a write transaction. New views wait meanwhile."""
+        # py-lmdb aborts at a moment in which nobody reads, and waits for one: with four busy readers it never came.
+        self.lock.hold_off()
+        try:
+            txn.abort()
+        finally:
+            self.lock.release()
+
     def adopt_size(self) -> None:
         """Follow the map of the owning process, which has grown; for readers of another process."""
         self.lock.seize()

@@ -106,6 +106,18 @@ class GrowthLock:
                         return False
         return True
 
+    def hold_off(self) -> None:
+        """Let no further reader in until `release`; those inside go on, and are not waited for.
+
+        Raises:
+            StoreClosed: there is no map any more.
+        """
+        with self._lock:
+            while self._alone:
+                self._turn_away()
+                self._wait(self._moved)
+            self._alone = True
+
     def release(self, closed: StoreClosed | None = None) -> None:
         """Let readers in again, or turn them away for good because there is no map any more."""
         with self._lock:

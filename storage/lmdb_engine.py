@@ -108,7 +108,7 @@ class LmdbEngine:
             txn.commit()
         except BaseException as error:  # noqa: BLE001 - rule 1 of the writer: whatever it was, the batches get an answer
             if txn is not None:
-                txn.abort()
+                self._environment.abort(txn)
             landed = txn_id and self._landed(txn_id)
             if landed is None:
                 unjudged = _Unjudged(f"the commit raised {error!r}, and the store cannot be read")

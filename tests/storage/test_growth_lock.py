@@ -106,6 +106,19 @@ def test_a_worker_that_reads_already_enters_again_though_a_mover_waits() -> None
     mover.finish()
 
 
+def test_new_readers_are_held_off_and_those_inside_are_not_waited_for() -> None:
+    lock = Watched(9)
+    inside = lock.enter()
+    lock.hold_off()
+    reader = Worker(lambda: lock.leave(lock.enter()))
+    lock.wait_for_waiting()
+    lock.leave(inside)
+    assert not reader.done.is_set()
+
+    lock.release()
+    reader.finish()
+
+
 def test_movers_take_turns() -> None:
     lock = Watched(9)
     lock.seize()

@@ -113,6 +113,32 @@ def test_a_group_is_redone_batch_by_batch_and_burns_no_change_number(store: Lmdb
     assert transactions(store) == before + 9
 
 
+@pytest.mark.slow
+def test_a_group_is_dropped_beside_readers_that_never_stop(store: LmdbStore, quiet: None) -> None:
+    stop = threading.Event()
+    write(store, batch(1, ops=[(J, key(n), key(n) * 20) for n in range(200)]))
+
+    def look() -> None:
+        while not stop.is_set():
+            with store.view() as view:
+                view.scan(J, b"", None)
+
+    readers = [threading.Thread(target=look) for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    try:
+        for number in range(2, 22):
+            # A key that LMDB refuses once the transaction is under way.
+            [answer] = write(store, batch(number, ops=[(J, b"x" * 600, b"v")]))
+            assert isinstance(answer.error, InternalError)
+    finally:
+        stop.set()
+        for reader in readers:
+            reader.join()
+    assert head(store, 1) is not None
+    assert head(store, 2) is None
+
+
 def test_a_chain_within_a_redone_group_keeps_its_order(store: LmdbStore, quiet: None) -> None:
     answers = Answers()
     go_on = hold(store)
