@@ -74,7 +74,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
         shown.hold_reason,
         shown.blocked,
         tuple(_problems(services, entry, shown, live)),
-        _next(shown, in_line=in_line),
+        _stuck(services, entry, shown) or _next(shown, in_line=in_line),
     )
 
 
@@ -94,6 +94,17 @@ def _problems(services: Services, entry: Entry, shown: Snapshot, live: Execution
             + " < ".join(services.loop.stack()[-3:])
         )
     return problems
+
+
+def _stuck(services: Services, entry: Entry, shown: Snapshot) -> str | None:
+    """Say what must happen outside before anything can; None where the thread goes on by itself."""
+    if entry.quarantine is not None:
+        return "nothing, until the next open"
+    if services.store.failure() is not None:
+        return "nothing, until the store is opened again"
+    if shown.agent_id not in services.agents and shown.active is None and shown.terminated_at is None:
+        return "nothing, until its agent is registered"
+    return None
 
 
 def _next(shown: Snapshot, *, in_line: bool) -> str:

@@ -1,0 +1,211 @@
+"""Tests actors/waiting.py: who waits for an execution or an input is told of its end, or why there will be none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from treadle.actors.testing import Puppet, Stage
+from treadle.protocol.errors import (
+    ExecutionNotFound,
+    InputNotFound,
+    InputWithdrawn,
+    RuntimeClosed,
+    ThreadNotFound,
+    ThreadTerminated,
+)
+from treadle.protocol.receipts import Disposition, Receipt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from treadle.actors import Reply, Thread
+    from treadle.protocol.executions import ExecutionRecord
+
+    Enter = Callable[..., Stage]
+
+
+@pytest.fixture
+def puppet() -> Puppet:
+    return Puppet()
+
+
+@pytest.fixture
+def on(stage: Enter, puppet: Puppet) -> Stage:
+    return stage(puppet)
+
+
+@pytest.fixture
+def thread(on: Stage) -> Thread:
+    return on.thread(thread_id="t")
+
+
+def started(on: Stage, thread: Thread) -> str:
+    receipt = on.ask(thread.submit("go"))
+    on.settle()
+    assert receipt.execution_id is not None
+    return receipt.execution_id
+
+
+def ended(on: Stage, puppet: Puppet) -> None:
+    puppet.returns()
+    on.settle()
+
+
+def test_a_wait_ends_with_the_execution_and_not_before_its_end_is_durable(
+    on: Stage, thread: Thread, puppet: Puppet
+) -> None:
+    execution_id = started(on, thread)
+    waits = [thread.wait(execution_id) for _ in range(3)]
+    puppet.returns()
+    on.act()
+    assert [wait.done() for wait in waits] == [False] * 3
+    on.settle()
+
+    assert [wait.result().status for wait in waits] == ["succeeded"] * 3
+    assert on.ask(thread.wait(execution_id)) == thread.execution(execution_id).result() == waits[0].result()
+
+
+def test_a_wait_for_an_earlier_execution_is_answered_while_another_runs(
+    on: Stage, thread: Thread, puppet: Puppet
+) -> None:
+    first = started(on, thread)
+    ended(on, puppet)
+    second = started(on, thread)
+
+    assert on.ask(thread.wait(first)).execution_id == first
+    waits = thread.wait(second)
+    on.settle()
+    assert not waits.done()
+
+
+def test_a_queued_input_is_followed_into_its_execution(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    started(on, thread)
+    receipt = on.ask(thread.submit("later", on_busy="queue"))
+    waits = thread.wait(receipt)
+    ended(on, puppet)
+    assert not waits.done()
+    again = thread.wait(receipt)  # it runs now
+    ended(on, puppet)
+
+    record = waits.result()
+    assert record.input_id == receipt.input_id
+    assert again.result() == record == on.ask(thread.wait(receipt))
+
+
+def test_a_queued_message_is_followed_into_the_execution_that_it_joins(
+    on: Stage, thread: Thread, puppet: Puppet
+) -> None:
+    execution_id = started(on, thread)
+    receipt = on.ask(thread.queue_message("by the way"))
+    waits = thread.wait(receipt)
+    ended(on, puppet)
+    assert not waits.done()
+    assert puppet.texts == ["go", "by the way"]
+    ended(on, puppet)
+
+    assert waits.result().execution_id == execution_id
+
+
+def test_a_steer_is_waited_for_by_its_receipt(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    waits = thread.wait(on.ask(thread.steer(execution_id, "shorter")))
+    for _ in range(2):
+        ended(on, puppet)
+
+    assert waits.result().status == "succeeded"
+
+
+def test_a_withdrawn_input_ends_its_wait_with_that(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    started(on, thread)
+    receipt = on.ask(thread.submit("later", on_busy="queue", input_id="i"))
+    waits = thread.wait(receipt)
+    on.ask(thread.withdraw("i"))
+    on.settle()
+
+    for reply in (waits, thread.wait(receipt)):
+        on.settle()
+        error = reply.error()
+        assert isinstance(error, InputWithdrawn)
+        assert error.details == {"thread_id": "t", "input_id": "i"}
+
+
+def test_an_input_that_a_termination_overtook_never_runs(on: Stage, thread: Thread) -> None:
+    started(on, thread)
+    receipt = on.ask(thread.submit("later", on_busy="queue"))
+    waits = thread.wait(receipt)
+    on.ask(thread.terminate())
+    on.settle()
+
+    assert isinstance(waits.error(), ThreadTerminated)
+    late = thread.wait(receipt)
+    on.settle()
+    assert isinstance(late.error(), ThreadTerminated)
+
+
+def test_there_is_no_wait_for_what_never_was(on: Stage, thread: Thread) -> None:
+    def error(reply: Reply[ExecutionRecord]) -> BaseException | None:
+        on.settle()
+        return reply.error()
+
+    assert isinstance(error(thread.wait("e" * 32)), ExecutionNotFound)
+    assert isinstance(error(thread.wait(Receipt(Disposition.QUEUED, "nobody"))), InputNotFound)
+    assert isinstance(error(on.runtime.thread("stranger").wait("e" * 32)), ThreadNotFound)
+
+
+def test_a_wait_outlives_the_actor_but_not_the_runtime(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    started(on, thread)
+    receipt = on.ask(thread.submit("later", on_busy="queue"))
+    on.ask(thread.stop())
+    on.settle()
+    waits = thread.wait(receipt)
+    on.settle()
+    on.advance(300)  # long idle, but somebody waits
+    on.settle()
+    assert not waits.done()
+    on.ask(thread.resume())
+    on.settle()
+    ended(on, puppet)
+    assert waits.result().status == "succeeded"
+
+    running = thread.wait(started(on, thread))
+    on.settle()
+    on.kill()
+    assert not running.done()  # nobody answers for a process that died
+
+
+def test_a_close_ends_every_wait_that_is_left(runtime: Callable[..., object], puppet: Puppet) -> None:
+    hosted = runtime(puppet)
+    thread = hosted.create_thread(puppet).result(10)  # type: ignore[attr-defined]
+    execution_id = thread.submit("go").result(10).execution_id
+    puppet.wait_for_pass(1)
+    waiting = thread.submit("later", on_busy="queue").result(10)
+    lives, never = thread.wait(execution_id), thread.wait(waiting)
+    hosted.close(drain_timeout=0)  # type: ignore[attr-defined]
+
+    assert lives.result(10).status == "cancelled"
+    assert isinstance(never.error(), RuntimeClosed)
+
+
+def test_a_deletion_ends_the_waits_behind_it(on: Stage, thread: Thread) -> None:
+    started(on, thread)
+    receipt = on.ask(thread.submit("later", on_busy="queue"))
+    waits = thread.wait(receipt)
+    on.ask(on.runtime.delete_thread("t"))
+    on.settle()
+
+    assert isinstance(waits.error(), ThreadTerminated | ThreadNotFound)
+    late = thread.wait(receipt)
+    on.settle()
+    assert isinstance(late.error(), ThreadNotFound)
+
+
+def test_a_wait_that_nobody_reads_any_more_changes_nothing(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    thread.wait(execution_id)
+    on.settle()
+    ended(on, puppet)
+
+    assert thread.execution(execution_id).result().status == "succeeded"
+    assert on.services.directory.entry("t").waiters is None
