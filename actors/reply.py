@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
 
@@ -193,10 +193,10 @@ class Reply(Generic[T]):
     def __await__(self) -> Generator[object, None, T]:
         try:
             if self._state == _PENDING:
-                waiter = _LoopWaiter(asyncio.get_running_loop().create_future())
+                waiter = _LoopWaiter(asyncio.get_running_loop())
                 if self._enlist(waiter):
                     try:
-                        yield from waiter.future
+                        yield waiter
                     except asyncio.CancelledError:
                         # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
                         body = current_body.get()
@@ -205,8 +205,9 @@ class Reply(Generic[T]):
                             raise
                         raise error from None
                     finally:
-                        # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
-                        self._delist(waiter)
+                        if self._waiters is not None:
+                            # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
+                            self._delist(waiter)
             if self._state == _VALUE:
                 return cast("T", self._content)
             raise cast("_Failure", self._content).take()
@@ -267,15 +268,23 @@ class Reply(Generic[T]):
 
 
 class _LoopWaiter:
-    """Wakes one awaiting task on its own loop."""
+    """Wakes one awaiting task on its own loop: as much of a future as a task asks for.
 
-    __slots__ = ("future",)
+    A future would hand its task to the loop, to be run in the next round. This one runs it where the loop comes to hear
+    of the reply, which saves a future, a handle and a round for every await.
+    """
 
-    def __init__(self, future: asyncio.Future[None]) -> None:
-        self.future = future
+    __slots__ = ("_asyncio_future_blocking", "_callback", "_cancelled", "_context", "_done", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = True  # the mark by which a task knows a future, and that it was yielded
+        self._loop = loop
+        self._callback: Callable[[_LoopWaiter], object] | None = None
+        self._context: Context | None = None
+        self._done = self._cancelled = False
 
     def __call__(self, _reply: object) -> None:
-        loop = self.future.get_loop()
+        loop = self._loop
         burst = burst_for(loop)
         if burst is not None:
             burst.submit(self._wake)
@@ -288,8 +297,36 @@ class _LoopWaiter:
                 raise
 
     def _wake(self) -> None:
-        if not self.future.done():
-            self.future.set_result(None)
+        if self._done:
+            return
+        self._done = True
+        callback, self._callback = self._callback, None
+        if callback is not None and self._context is not None:
+            self._context.run(callback, self)
+
+    # What a task asks of a future, always on the loop's own worker.
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def add_done_callback(self, callback: Callable[[_LoopWaiter], object], *, context: Context) -> None:
+        if self._done:
+            self._loop.call_soon(callback, self, context=context)
+        else:
+            self._callback, self._context = callback, context
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - an interrupt's words come from its execution
+        if self._done:
+            return False
+        self._done = self._cancelled = True
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            self._loop.call_soon(callback, self, context=self._context)
+        return True
+
+    def result(self) -> None:
+        if self._cancelled:
+            raise asyncio.CancelledError
 
 
 def _notify(reply: Reply[T], waiters: list[Callable[[Reply[T]], object]]) -> None:

@@ -370,3 +370,24 @@ def test_a_reply_is_small_and_quick_to_make() -> None:
         Reply().set(1)
 
     assert time.perf_counter() - began < 1  # measured 0.35 µs each; this only catches a lock or an event in each
+
+
+@pytest.mark.parametrize("make", [asyncio.tasks._PyTask, asyncio.tasks._CTask], ids=["in Python", "in C"])
+@pytest.mark.parametrize("end", ["set", "cancelled", "cancelled, then set"])
+def test_a_reply_is_awaited_by_either_kind_of_task(make: Any, end: str) -> None:
+    async def main() -> object:
+        reply: Reply[int] = Reply()
+
+        async def wait() -> int:
+            return await reply
+
+        task = make(wait(), loop=asyncio.get_running_loop())
+        await asyncio.sleep(0)
+        if end.startswith("cancelled"):
+            task.cancel()
+        if end.endswith("set"):
+            reply.set(7)
+        await asyncio.wait([task])
+        return "cancelled" if task.cancelled() else task.result()
+
+    assert asyncio.run(main()) == (7 if end == "set" else "cancelled")
