@@ -32,6 +32,7 @@ _log = logging.getLogger("treadle.storage")
 
 # A reader that dies keeps its snapshot's pages from being used again until somebody looks.
 _READER_CHECK_EVERY: Final = 1_000
+_ROWS_KEPT_MAX: Final = 1_024
 
 
 class _Unjudged(Exception):
@@ -52,6 +53,8 @@ class LmdbEngine:
         self._boot: Boot | None = boot
         self._change = environment.last_change()
         self._written = 0
+        # Rows as the last commits left them, by key: nobody else writes here, so what is in it need not be read again.
+        self._rows: dict[bytes, bytes] = {}
 
     def write(self, batches: list[Batch], barriers: Barriers, answers: list[Answer]) -> TreadleError | None:
         """Write the batches together or, where that fails, one at a time; see `Engine.write`."""
@@ -109,6 +112,7 @@ class LmdbEngine:
         except BaseException as error:  # noqa: BLE001 - rule 1 of the writer: whatever it was, the batches get an answer
             if txn is not None:
                 self._environment.abort(txn)
+            self._rows.clear()
             landed = txn_id and self._landed(txn_id)
             if landed is None:
                 unjudged = _Unjudged(f"the commit raised {error!r}, and the store cannot be read")
@@ -131,7 +135,7 @@ class LmdbEngine:
         tables = self._environment.tables
         threads_table, changes_table = int(Table.THREADS), int(Table.CHANGES)
         threads = tables[threads_table]
-        get = txn.get
+        get, known = txn.get, self._rows.get
         change = self._change
         # What the group leaves in each table; None deletes. Later batches of a thread are judged by what is in here.
         # One call a table instead of one an op: a third of the time, and each call may lose the interpreter lock.
@@ -141,7 +145,8 @@ class LmdbEngine:
             reach(BEFORE_PUT)
             row_key = batch.number.to_bytes(8, "big")
             try:
-                own = judge(batch, rows.get(row_key) or get(row_key, None, threads), row_key, barriers)
+                row = rows.get(row_key) or known(row_key) or get(row_key, None, threads)
+                own = judge(batch, row, row_key, barriers)
                 if batch.absent is not None and self._exists(txn, writes, *batch.absent):
                     raise conflict_over(batch, *batch.absent)
             except TreadleError as refusal:
@@ -165,6 +170,10 @@ class LmdbEngine:
         for table, ops in writes.items():
             if ops:
                 _write_table(txn, tables[table], ops)
+        if len(self._rows) > _ROWS_KEPT_MAX:
+            self._rows.clear()
+        # Before the commit: where it fails, all of them are forgotten.
+        self._rows.update(rows)  # type: ignore[arg-type]  # no batch deletes a row
         return change
 
     def _exists(
