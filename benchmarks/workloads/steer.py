@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.baseline import percentiles
-from benchmarks.workloads.stage import CONTENT, parser, place, report
+from benchmarks.workloads.stage import CONTENT, parser, place, report, settle_imports
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.storage import LmdbStore
@@ -67,6 +67,7 @@ def main() -> None:
     arguments.add_argument("--calls", type=int, default=2_000)
     arguments.add_argument("--computing", type=int, default=0)
     options = arguments.parse_args()
+    settle_imports()
     with place(options) as directory:
         report(measure(options, directory))
 
