@@ -263,8 +263,12 @@ class Runtime:
         Raises:
             AgentNotFound, ThreadExists, InvalidInput, LimitExceeded: nothing was stored.
         """
+        try:
+            services = self._taking()
+        except RuntimeClosed as error:
+            return Reply.failed(error)
         return create_thread(
-            self._parts(), agent, thread_id=thread_id, user_id=user_id, arguments=arguments, tags=tags, env=env
+            services, agent, thread_id=thread_id, user_id=user_id, arguments=arguments, tags=tags, env=env
         )
 
     def thread(self, thread_id: str) -> Thread:
@@ -276,10 +280,9 @@ class Runtime:
         order: Literal["created", "activity"] = "created", limit: int = 100, after: str | None = None,
     ) -> Reply[ThreadPage]:  # fmt: skip
         """Return a page of threads; blocks for one page of reads."""
-        services = self._parts()
         return answer(
             lambda: list_threads(
-                services, user_id=user_id, agent=agent, state=state, order=order, limit=limit, after=after
+                self._taking(), user_id=user_id, agent=agent, state=state, order=order, limit=limit, after=after
             )
         )
 
@@ -288,11 +291,9 @@ class Runtime:
 
         From the reply on the id answers `ThreadNotFound`, and cannot be created again. Raises: ThreadNotFound.
         """
-        services = self._parts()
         reply: Reply[None] = Reply()
         try:
-            if services.closing:
-                raise RuntimeClosed("the runtime is closing or closed")
+            services = self._taking()
             entry = services.directory.entry(check_id("thread_id", thread_id))
         except TreadleError as error:
             reply.fail(error)
@@ -351,6 +352,13 @@ class Runtime:
         if blocked:
             reasons.append(f"blocked: {', '.join(sorted(blocked)[:10])}")
         return not reasons, reasons
+
+    def _taking(self) -> Services:
+        """Return the parts while the runtime takes calls."""
+        services = self._parts()
+        if services.closing:
+            raise RuntimeClosed("the runtime is closing or closed")
+        return services
 
     def _parts(self) -> Services:
         if self._services is None:

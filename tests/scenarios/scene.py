@@ -77,14 +77,14 @@ class Scene:
         self.clock = FakeClock()
         self.gate = Gate()
         self.seen: list[Any] = []
-        self._kind = kind
+        self.kind = kind
         self._agents: tuple[Made, ...] = ()
         self._options: dict[str, Any] = {}
         self.runtime: Runtime
 
     def body(self, script: Script, **options: Any) -> Made:
         """Make an agent of a script, of the kind that this scene is about."""
-        return KINDS[self._kind](script, **options)
+        return KINDS[self.kind](script, **options)
 
     def open(self, *agents: Made, **options: Any) -> Runtime:
         self._agents, self._options = agents, options
