@@ -37,7 +37,7 @@ __all__ = ["create_thread"]
 
 
 def create_thread(
-    services: Services,
+    services: Services | None,
     agent: object,
     *,
     thread_id: object = None,
@@ -46,12 +46,18 @@ def create_thread(
     tags: Iterable[object] = (),
     env: object = None,
 ) -> Reply[Thread]:
-    """Create a thread; durable when the reply is there. Blocks for one read where an id is given."""
+    """Create a thread; durable when the reply is there. Blocks for one read where an id is given.
+
+    Args:
+        services: of the runtime; None before it is open.
+        agent: registered with it, or the name of one.
+        thread_id, user_id, arguments, tags, env: as `Runtime.create_thread` says.
+    """
     reply: Reply[Thread] = Reply()
     reserved: str | None = None
     try:
-        if services.closing:
-            raise RuntimeClosed("the runtime is closing or closed")
+        if services is None or services.closing:
+            raise RuntimeClosed("the runtime is not open, closing or closed")
         name = getattr(agent, "name", agent)
         if not isinstance(name, str) or name not in services.agents:
             raise AgentNotFound(f"no agent {shorten(name)} is registered", agent=shorten(name))

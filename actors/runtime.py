@@ -263,12 +263,8 @@ class Runtime:
         Raises:
             AgentNotFound, ThreadExists, InvalidInput, LimitExceeded: nothing was stored.
         """
-        try:
-            services = self._taking()
-        except RuntimeClosed as error:
-            return Reply.failed(error)
         return create_thread(
-            services, agent, thread_id=thread_id, user_id=user_id, arguments=arguments, tags=tags, env=env
+            self._services, agent, thread_id=thread_id, user_id=user_id, arguments=arguments, tags=tags, env=env
         )
 
     def thread(self, thread_id: str) -> Thread:
@@ -282,7 +278,13 @@ class Runtime:
         """Return a page of threads; blocks for one page of reads."""
         return answer(
             lambda: list_threads(
-                self._taking(), user_id=user_id, agent=agent, state=state, order=order, limit=limit, after=after
+                self._parts(taking=True),
+                user_id=user_id,
+                agent=agent,
+                state=state,
+                order=order,
+                limit=limit,
+                after=after,
             )
         )
 
@@ -293,7 +295,7 @@ class Runtime:
         """
         reply: Reply[None] = Reply()
         try:
-            services = self._taking()
+            services = self._parts(taking=True)
             entry = services.directory.entry(check_id("thread_id", thread_id))
         except TreadleError as error:
             reply.fail(error)
@@ -353,16 +355,11 @@ class Runtime:
             reasons.append(f"blocked: {', '.join(sorted(blocked)[:10])}")
         return not reasons, reasons
 
-    def _taking(self) -> Services:
-        """Return the parts while the runtime takes calls."""
-        services = self._parts()
-        if services.closing:
-            raise RuntimeClosed("the runtime is closing or closed")
-        return services
-
-    def _parts(self) -> Services:
+    def _parts(self, *, taking: bool = False) -> Services:
         if self._services is None:
             raise RuntimeClosed("the runtime is not open; use it in a with statement")
+        if taking and self._services.closing:
+            raise RuntimeClosed("the runtime is closing or closed")
         return self._services
 
 

@@ -180,7 +180,7 @@ def test_one_reply_may_be_awaited_on_several_loops_and_outlives_a_closed_one(sce
     assert not left[0].done()
     # Its loop is closed, so nobody will ever end this task; without this, Python says so at its collection.
     left[0]._log_destroy_pending = False  # type: ignore[attr-defined]
-    left[0].get_coro().close()  # type: ignore[union-attr]
+    left[0].get_coro().close()
 
 
 def test_abandoning_a_reply_undoes_nothing(scene: Scene) -> None:
