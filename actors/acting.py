@@ -316,7 +316,7 @@ class Acting:
             call()
         if not self._actor.is_free():
             return
-        if self.services.options.always_evict:
+        if self.services.options.always_evict or self.entry.gone:
             self.services.directory.passivate(self.entry)
         else:
             self.services.directory.idle(self.entry)

@@ -166,6 +166,10 @@ class LmdbEngine:
                 own = change
                 announced[change.to_bytes(8, "big")] = row_key + batch.change
                 answers.append(Answer("committed", change))
+            if not batch.record:
+                # All that is left of a deleted thread. A row that only shrinks leaves its page as it is: LMDB merges
+                # pages that are nearly empty when a row is deleted.
+                txn.delete(row_key, b"", threads)
             rows[row_key] = pack_row(batch, own)
         for table, ops in writes.items():
             if ops:
