@@ -26,6 +26,8 @@ def draft_injected(
         InvalidInput: as `draft_message` and `check_tool_calls`; `invalid_role` where a field belongs to another role.
         LimitExceeded: something is too large.
     """
+    if tool_calls is None and tool_call_id is None and tool_status is None and name is None:
+        return draft_message(message_id, role, content, silent=silent, metadata=metadata, attachments=attachments)
     text: str | None = None
     ids: list[str] = []
     if tool_calls is not None:

@@ -122,7 +122,9 @@ def draft_message(
             code="invalid_role",
             value=shorten(role),
         )
-    _check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
+    # Nearly every text is short ASCII: judged here, its characters being its bytes.
+    if not (type(content) is str and content and content.isascii() and len(content) <= MESSAGE_BYTES_MAX):
+        _check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
     draft: Draft = {"id": message_id, "role": role, "content": content}
     if silent is not False:
         if silent is not True:
