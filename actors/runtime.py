@@ -6,14 +6,14 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, WouldBlock, shorten
+from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, shorten
 from ..protocol.ids import check_id
 from ..protocol.limits import LOOP_SILENT_S, RELEASE_TIMEOUT_S, WORKERS_MAX
 from ..protocol.triggers import Delete, Terminate
 from . import forking
+from .apart import apart, awaited_apart, runs_loop
 from .clock import SystemClock
 from .closing import drain
 from .creating import create_thread
@@ -109,7 +109,7 @@ class Runtime:
         self._reporter = Reporter(on_report)
         self._services: Services | None = None
         self._closer: int | None = None  # the worker that closes, or has closed
-        self._over: Reply[None] = Reply()
+        self._over = threading.Event()
         self._lock = threading.Lock()
         self.opened: OpenReport | None = None
 
@@ -125,7 +125,7 @@ class Runtime:
             raise InvalidInput(
                 "loop='caller' needs async with: there is no loop here", code="invalid_option", value="caller"
             )
-        self._open(None)
+        apart(lambda: self._open(None), undo=self._give_up)
         return self
 
     def __enter__(self) -> Self:
@@ -138,7 +138,7 @@ class Runtime:
 
     async def __aenter__(self) -> Self:
         loop = None if self._loop_kind == "own" else asyncio.get_running_loop()
-        await _off_loop(lambda: self._open(loop))
+        await awaited_apart(lambda: self._open(loop), undo=self._give_up)
         return self
 
     async def __aexit__(
@@ -153,18 +153,18 @@ class Runtime:
             services = Services()
             services.boot = self._store.open()
             self._fill(services, loop)
+            forking.opened(services)
             self._services = services
-        forking.opened(services)
-        try:
-            services.dispatcher.start()
-            services.loop.start()
-            services.directory.load()
-            services.hub.load()
-            self.opened = recover(services)
-        except BaseException:
-            self._tear_down(services)
-            raise
-        services.supervisor.start_sweep()
+            try:
+                services.dispatcher.start()
+                services.loop.start()
+                services.directory.load()
+                services.hub.load()
+                self.opened = recover(services)
+            except BaseException:
+                self._tear_down(services)
+                raise
+            services.supervisor.start_sweep()
 
     def _fill(self, services: Services, loop: asyncio.AbstractEventLoop | None) -> None:
         services.store = self._store
@@ -194,8 +194,8 @@ class Runtime:
     def close(self, drain_timeout: float | None = None) -> None:
         """Refuse new work, let executions end, interrupt the rest, abandon what does not stop. Blocks; idempotent.
 
-        A second call waits for the first one, except where that one's worker or an event loop makes it. In a forked
-        child, where nothing of the runtime runs, there is nothing to close.
+        A second call waits for the first one, except where that one's worker or an event loop makes it. An interrupted
+        wait leaves the closing to go on. In a forked child, where nothing of the runtime runs, there is nothing to close.
 
         Args:
             drain_timeout: seconds; by default the runtime's.
@@ -203,16 +203,24 @@ class Runtime:
         Raises:
             CloseIncomplete: the store refused some last commits; the next open settles them.
         """
-        services = self._services
-        if services is None or not forking.is_ours(services):
+        if self._closer is not None and (self._closer == threading.get_ident() or runs_loop()):
             return
-        with self._lock:
+        apart(lambda: self._close(drain_timeout))
+
+    def _give_up(self) -> None:
+        self._close(0)
+
+    def _close(self, drain_timeout: float | None) -> None:
+        services = self._services
+        if services is not None and not forking.is_ours(services):
+            return
+        with self._lock:  # behind an open under way
+            services = self._services
+            if services is None or not forking.is_ours(services):
+                return
             closer, self._closer = self._closer, self._closer or threading.get_ident()
         if closer is not None:
-            # Not by the same worker: a signal handler would wait for what it interrupts.
-            if closer != threading.get_ident():
-                with suppress(WouldBlock):
-                    self._over.result()
+            self._over.wait()
             return
         services.closing = True
         try:
@@ -221,11 +229,11 @@ class Runtime:
             try:
                 self._tear_down(services)
             finally:
-                self._over.set(None)
+                self._over.set()
 
     async def aclose(self, drain_timeout: float | None = None) -> None:
         """Close without blocking the event loop."""
-        await _off_loop(lambda: self.close(drain_timeout))
+        await awaited_apart(lambda: self._close(drain_timeout))
 
     def _tear_down(self, services: Services) -> None:
         services.closing = True
@@ -361,22 +369,6 @@ class Runtime:
         if taking and self._services.closing:
             raise RuntimeClosed("the runtime is closing or closed")
         return self._services
-
-
-async def _off_loop(call: Callable[[], None]) -> None:
-    # A worker of our own, not `to_thread`: that one is joined at exit, and this one may wait for a hostile body.
-    done: Reply[None] = Reply()
-
-    def work() -> None:
-        try:
-            call()
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever awaits
-            done.fail(error)
-        else:
-            done.set(None)
-
-    threading.Thread(target=work, name="treadle-open-close", daemon=True).start()
-    await done
 
 
 def _by_name(agents: Iterable[Body]) -> dict[str, Body]:

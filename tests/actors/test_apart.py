@@ -1,0 +1,99 @@
+"""Owns the proof of treadle.actors.apart: a broken off open leaves nothing open, and a broken off close goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from treadle.actors import Runtime
+from treadle.actors.reply import Reply
+from treadle.actors.testing import Puppet
+from treadle.agents import agent
+from treadle.storage import MemoryStore
+
+if TYPE_CHECKING:
+    from treadle.agents import ThreadState
+    from treadle.storage import Boot
+
+GUARD_S = 10.0
+
+
+@agent
+async def quiet(state: ThreadState) -> None:
+    """End at once."""
+
+
+class Halting(MemoryStore):
+    """A store whose first open waits until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began: Reply[None] = Reply()
+        self.go_on = threading.Event()
+
+    def open(self) -> Boot:
+        self.began.set(None)
+        assert self.go_on.wait(GUARD_S)
+        return super().open()
+
+
+def test_an_open_whose_task_is_cancelled_leaves_the_store_free() -> None:
+    store = Halting()
+
+    async def host() -> None:
+        async with Runtime(store, agents=[quiet]):
+            raise AssertionError("cancelled before")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(host())
+        await store.began
+        task.cancel()
+        store.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    with Runtime(store, agents=[quiet]) as again:
+        assert again.ready() == (True, [])
+
+
+def test_an_open_that_is_interrupted_by_the_keyboard_leaves_the_store_free() -> None:
+    class Interrupted(Halting):
+        def open(self) -> Boot:
+            if not self.go_on.is_set():
+                os.kill(os.getpid(), signal.SIGINT)
+            self.go_on.set()
+            return super().open()
+
+    store = Interrupted()
+    with pytest.raises(KeyboardInterrupt), Runtime(store, agents=[quiet]):
+        threading.Event().wait(GUARD_S)
+
+    with Runtime(store, agents=[quiet]) as again:
+        assert again.ready() == (True, [])
+
+
+def test_a_close_that_is_interrupted_goes_on_and_the_next_one_waits_for_it(store: MemoryStore) -> None:
+    puppet = Puppet()
+    hosted = Runtime(store, agents=[puppet]).open()
+    hosted.create_thread(puppet).result(GUARD_S).submit("go").result(GUARD_S)
+    puppet.wait_for_pass(1)
+    # The handler is run by this worker, in the middle of its wait.
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt):
+            hosted.close(drain_timeout=GUARD_S)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    puppet.returns()
+    hosted.close()
+
+    with Runtime(store, agents=[puppet]) as again:
+        assert again.opened is not None
+        assert again.opened.settled == ()
