@@ -79,7 +79,7 @@ class Acting:
         self._deadline: Timer | None = None
         self._grace: Timer | None = None
         self._retry: Timer | None = None
-        self._owned: list[Any] = []
+        self._owned: list[object] = []
         self._start: tuple[int, ExecutionStarted] | None = None  # of the execution in the slot
         self._last: ExecutionRecord | None = None  # of the one before: most waits ask for it, and reading costs more
 
@@ -116,7 +116,7 @@ class Acting:
             self.do(do, decision, building)
         self.reply(mail, decision, building)
 
-    def dispatch(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def dispatch(self, _about: object, decision: Decision, building: Building | None) -> None:
         """START is durable: make the execution and call its body."""
         assert building is not None
         actor, facts = self._actor, self._actor.state.facts
@@ -147,7 +147,7 @@ class Acting:
         for call in self.services.idle_callbacks:
             call()
 
-    def next_pass(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def next_pass(self, _about: object, decision: Decision, building: Building | None) -> None:
         """The join is durable: call the body again."""
         assert building is not None
         assert self.live is not None
@@ -161,13 +161,13 @@ class Acting:
             self.arm_grace(None, decision, building)
             self.live.abort(about.reason, about.source)
 
-    def arm_grace(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def arm_grace(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Give the body its time to stop."""
         live = self.live
         if live is not None and self._grace is None:
             self._grace = self._after(self.services.options.interrupt_grace, lambda: GraceExpired(live.id))
 
-    def fence(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def fence(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Let nothing that the body still does have an effect; write its worker off where it was abandoned."""
         self._cancel_timers()
         live = self.live
@@ -181,7 +181,7 @@ class Acting:
             abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
             abandon()
 
-    def release(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def release(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Close what the execution owns; FINISH follows."""
         execution_id = self._actor.state.active
         assert execution_id is not None
@@ -215,7 +215,7 @@ class Acting:
         self.blocked = None
         self._cancel_timers()
 
-    def _free(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def _free(self, _about: object, decision: Decision, building: Building | None) -> None:
         """The slot was freed with the phase, before anything was shown."""
 
     def retry(self, about: str | None, decision: Decision, building: Building | None) -> None:
@@ -236,12 +236,12 @@ class Acting:
         """The retry came: another may be armed."""
         self._retry = None
 
-    def wake(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def wake(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Look for waiting rows before any other mail; a closing runtime starts nothing."""
         if not self.services.closing:
             self._actor.take_urgent(Wake())
 
-    def delete(self, _about: Any, decision: Decision, building: Building | None) -> None:
+    def delete(self, _about: object, decision: Decision, building: Building | None) -> None:
         """The tombstone is durable: the thread is gone for everybody."""
         from .directory import not_found
 

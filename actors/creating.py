@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..protocol.decision import Decision, Phase, Verdict
 from ..protocol.errors import (
@@ -18,7 +18,7 @@ from ..protocol.events import ThreadCreated
 from ..protocol.facts import Facts
 from ..protocol.ids import check_id, check_name
 from ..protocol.limits import TAG_LENGTH_MAX, TAGS_MAX
-from ..protocol.values import check_value
+from ..protocol.values import JsonObject, check_value
 from ..storage.batch import Answer
 from ..storage.reading import thread_number
 from .building import Building
@@ -29,7 +29,7 @@ from .services import new_id
 from .snapshot import at_rest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from .services import Services
 
@@ -126,7 +126,7 @@ def _hand_over(services: Services, event: ThreadCreated, now: int, reserved: str
     services.store.commit(building)
 
 
-def _check_arguments(arguments: object) -> dict[str, Any] | None:
+def _check_arguments(arguments: object) -> JsonObject | None:
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
@@ -151,7 +151,8 @@ def _check_env(env: object) -> dict[str, str] | None:
     if env is None:
         return None
     checked = check_value(env, path="$.env")
-    if not isinstance(checked, dict) or not all(isinstance(value, str) for value in checked.values()):
+    given = checked if isinstance(checked, dict) else {}
+    values = {name: value for name, value in given.items() if isinstance(value, str)}
+    if not isinstance(checked, dict) or len(values) != len(checked):
         raise InvalidInput("env is a dict of names to strings", code="invalid_value", path="$.env")
-    values: Mapping[str, Any] = checked
-    return dict(values)
+    return values

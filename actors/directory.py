@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import ThreadNotFound, ThreadQuarantined
 from ..storage.reading import read_thread, thread_number
@@ -21,6 +21,7 @@ from .snapshot import Shown, Snapshot, at_rest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..protocol.executions import ExecutionRecord
     from .reply import Reply
     from .services import Services
     from .thread import ThreadActor
@@ -64,7 +65,7 @@ class Entry:
         self.actor: ThreadActor | None = None
         self.shown: Shown | Snapshot | None = None
         self.watch: Watch | None = None
-        self.waiters: dict[tuple[str, str], list[Reply[Any]]] | None = None
+        self.waiters: dict[tuple[str, str], list[Reply[ExecutionRecord]]] | None = None
         self.quarantine: ThreadQuarantined | None = None
         self.gone = False
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from ..protocol.errors import TreadleError
 from ..protocol.events import Event, MessageAdded
 from ..protocol.messages import Draft, Message, draft_size
-from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate
+from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate, Trigger
 from ..storage.codec import pack
 from .abort import AbortSignal
 from .digests import input_digest
@@ -85,7 +85,7 @@ class Execution:
         self._messages: Callable[[], list[Message]] | list[Message] = messages
         self._lock = threading.Lock()
         self._fenced = False
-        self._owned: list[Any] | None = None
+        self._owned: list[object] | None = None
         self._sleeps: set[Reply[None]] | None = None
         self._told = False  # the body's task has met its interruption: it must not be cancelled in its clean-up
         self._guard: BodyWait | None = None
@@ -277,7 +277,7 @@ class Execution:
             reply.fail(error)
         return reply
 
-    def _send(self, trigger: Any, size: int = 0) -> Reply[Any]:
+    def _send(self, trigger: Trigger, size: int = 0) -> Reply[Any]:
         reply: Reply[Any] = Reply()
         if self._fenced:
             reply.fail(ExecutionFenced(self.id))
@@ -320,7 +320,7 @@ class Execution:
         for reply in sleeps:
             reply.fail(self.cancelled())
 
-    def fence(self) -> list[Any]:
+    def fence(self) -> list[object]:
         """Let nothing have an effect any more, and return what is owned, last first."""
         with self._lock:
             self._fenced = True

@@ -28,7 +28,7 @@ from ..protocol.triggers import (
     Trigger,
     Withdraw,
 )
-from ..protocol.values import Value, check_value
+from ..protocol.values import JsonObject, Value, check_value
 from ..storage.codec import pack
 from .checks import awaited, check_one_of, check_reason, check_seconds
 from .digests import control_digest, input_digest
@@ -124,7 +124,7 @@ class Thread:
 
     def queue_message(
         self, content: Content, *, role: str = "user", input_id: str | None = None, silent: bool = False,
-        metadata: dict[str, Any] | None = None, attachments: list[dict[str, Any]] | None = None,
+        metadata: JsonObject | None = None, attachments: list[JsonObject] | None = None,
     ) -> Reply[Receipt]:  # fmt: skip
         """Queue a message: it joins the active execution at its next boundary, or starts one (contract D.4).
 
@@ -167,8 +167,8 @@ class Thread:
         return self._send(lambda: (Withdraw(check_id("input_id", input_id)), 0))
 
     def inject_message(
-        self, role: str, content: str | None, *, silent: bool = False, metadata: dict[str, Any] | None = None,
-        attachments: list[dict[str, Any]] | None = None,
+        self, role: str, content: str | None, *, silent: bool = False, metadata: JsonObject | None = None,
+        attachments: list[JsonObject] | None = None,
     ) -> Reply[Message]:  # fmt: skip
         """Put a message into history at once; it starts nothing (contract D.3). Durable when the reply is there.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from ..protocol.cursors import Cursor
     from ..protocol.receipts import ActiveExecution
     from ..protocol.status import ThreadStatus
+    from ..protocol.values import JsonObject
 
 __all__ = ["ThreadLiveState"]
 
@@ -24,7 +25,7 @@ class ThreadLiveState(NamedTuple):
     status: ThreadStatus
     cursor: Cursor
     active_execution: ActiveExecution | None
-    pending_requests: tuple[dict[str, Any], ...]
+    pending_requests: tuple[JsonObject, ...]
     held: bool
     hold_reason: str | None
     terminated_at: int | None

@@ -24,10 +24,10 @@ logger = logging.getLogger("treadle")
 
 
 class _Release:
-    def __init__(self, services: Services, owned: list[Any], done: Callable[[tuple[str, ...]], object]) -> None:
+    def __init__(self, services: Services, owned: list[object], done: Callable[[tuple[str, ...]], object]) -> None:
         self._services = services
         self._left = list(owned)
-        self._failed: list[Any] = []
+        self._failed: list[object] = []
         self._done = done
         self._lock = threading.Lock()
         self._over = False
@@ -83,7 +83,7 @@ def _name(resource: object) -> str:
     return f"{type(resource).__module__}.{type(resource).__qualname__}"[:200]
 
 
-def release(services: Services, key: str, owned: list[Any], done: Callable[[tuple[str, ...]], object]) -> None:
+def release(services: Services, key: str, owned: list[object], done: Callable[[tuple[str, ...]], object]) -> None:
     """Close what is owned; never blocks.
 
     Args:

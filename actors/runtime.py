@@ -38,6 +38,7 @@ from .workers import WorkerPool, release_lane
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from ..protocol.values import JsonObject
     from ..storage.store import Store
     from .change_feed import ChangeSubscription
     from .clock import Clock
@@ -256,7 +257,7 @@ class Runtime:
 
     def create_thread(
         self, agent: Body | str, *, thread_id: str | None = None, user_id: str | None = None,
-        arguments: dict[str, Any] | None = None, tags: Iterable[str] = (), env: dict[str, str] | None = None,
+        arguments: JsonObject | None = None, tags: Iterable[str] = (), env: dict[str, str] | None = None,
     ) -> Reply[Thread]:  # fmt: skip
         """Create a thread, at rest; durable when the reply is there.
 
@@ -284,17 +285,8 @@ class Runtime:
         order: Literal["created", "activity"] = "created", limit: int = 100, after: str | None = None,
     ) -> Reply[ThreadPage]:  # fmt: skip
         """Return a page of threads; blocks for one page of reads."""
-        return answer(
-            lambda: list_threads(
-                self._parts(taking=True),
-                user_id=user_id,
-                agent=agent,
-                state=state,
-                order=order,
-                limit=limit,
-                after=after,
-            )
-        )
+        filters = {"user_id": user_id, "agent": agent, "state": state}
+        return answer(lambda: list_threads(self._parts(taking=True), **filters, order=order, limit=limit, after=after))
 
     def delete_thread(self, thread_id: str) -> Reply[None]:
         """Terminate a thread, wait for its execution to end, and leave a tombstone; its contents go in the background.
@@ -309,7 +301,7 @@ class Runtime:
             reply.fail(error)
             return reply
 
-        def tried(done: Reply[Any]) -> None:
+        def tried(done: Reply[object]) -> None:
             error = done.error()
             if error is not None:
                 reply.fail(error)
@@ -318,21 +310,21 @@ class Runtime:
             else:
                 again(None)
 
-        def again(_done: Reply[Any] | None) -> None:
+        def again(_done: Reply[object] | None) -> None:
             if _done is not None and (error := _done.error()) is not None:
                 reply.fail(error)
                 return
             shown = entry.snapshot
             if shown is not None and shown.active is not None:
-                ended: Reply[Any] = Reply()
+                ended: Reply[object] = Reply()
                 ended.add_done_callback(again)
                 entry.mailbox.put(Mail(Await("execution", shown.active.execution_id), ended), internal=True)
                 return
-            deleted: Reply[Any] = Reply()
+            deleted: Reply[object] = Reply()
             deleted.add_done_callback(tried)
             entry.mailbox.put(Mail(Delete(), deleted), internal=True)
 
-        terminated: Reply[Any] = Reply()
+        terminated: Reply[object] = Reply()
         terminated.add_done_callback(again)
         entry.mailbox.put(Mail(Terminate("system"), terminated))
         return reply

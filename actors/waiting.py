@@ -6,7 +6,7 @@ Waiters live on the thread's entry, so they outlive a crash of its actor.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ..protocol.errors import InputNotFound, InputWithdrawn, ThreadTerminated, TreadleError, WaitCycle
 from ..protocol.events import (
@@ -116,7 +116,7 @@ def _await_input(
         _keep(entry, ("i", given), reply)
 
 
-def _keep(entry: Entry, key: tuple[str, str], reply: Reply[Any]) -> None:
+def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
     if entry.waiters is None:
         entry.waiters = {}
     entry.waiters.setdefault(key, []).append(reply)
@@ -162,7 +162,7 @@ def resolve(
         entry.waiters = None
 
 
-def _follow(waiters: dict[tuple[str, str], list[Reply[Any]]], given: str, execution_id: str) -> None:
+def _follow(waiters: dict[tuple[str, str], list[Reply[ExecutionRecord]]], given: str, execution_id: str) -> None:
     moved = waiters.pop(("i", given), None)
     if moved:
         waiters.setdefault(("e", execution_id), []).extend(moved)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_id, check_name
 from ..protocol.limits import PAGE_DEFAULT
 from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size
-from ..protocol.values import Value, check_value
+from ..protocol.values import JsonObject, Value, check_value
 from .execution_state import ExecutionState
 from .tool_calls import draft_injected
 
@@ -91,7 +91,7 @@ class ThreadState:
         self._access = access
         self._execution = execution
         self._arguments: Mapping[str, Value] | None = None
-        self.context: dict[str, Any] = {}
+        self.context: JsonObject = {}
         self.execution = None if execution is None else ExecutionState(execution)
 
     @classmethod

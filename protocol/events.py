@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .cursors import Cursor
 from .status import Outcome
+from .values import JsonObject
 
 __all__ = [
     "EVENT_TYPES",
@@ -53,7 +54,7 @@ class Event(BaseModel):
     type: ClassVar[str]
     code: ClassVar[int]
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JsonObject:
         """Return the JSON form; the digest of a repeat check stays inside."""
         return {"type": self.type, **{key: value for key, value in self.__dict__.items() if key != "digest"}}
 
@@ -66,7 +67,7 @@ class ThreadCreated(Event):
     thread_id: str
     agent_id: str
     user_id: str | None
-    arguments: dict[str, Any] | None
+    arguments: JsonObject | None
     tags: list[str]
     env: dict[str, str] | None
 
@@ -80,7 +81,7 @@ class ExecutionStarted(Event):
     agent_id: NonBlank
     cause: Literal["submit", "rows", "resume", "recovery"]
     input_id: str | None
-    messages: list[dict[str, Any]]
+    messages: list[JsonObject]
     digest: bytes | None
     steerable: bool
     timeout: float | None
@@ -145,7 +146,7 @@ class MessageAdded(Event):
     type = "MESSAGE_ADDED"
     code = 6
     execution_id: str | None
-    message: dict[str, Any]
+    message: JsonObject
 
 
 class InputQueued(Event):
@@ -157,7 +158,7 @@ class InputQueued(Event):
     kind: RowKind
     verb: Literal["submit", "steer", "queue"]
     execution_id: str | None
-    messages: list[dict[str, Any]]
+    messages: list[JsonObject]
     digest: bytes | None
     first: bool
     interrupted: str | None
@@ -251,7 +252,7 @@ class RequestOpened(Event):
     execution_id: str
     request_id: str
     kind: str
-    payload: Any
+    payload: object
 
 
 class RequestTerminated(Event):
@@ -261,7 +262,7 @@ class RequestTerminated(Event):
     code = 17
     request_id: str
     status: str
-    value: Any
+    value: object
 
 
 EVENT_TYPES: dict[int, type[Event]] = {
@@ -295,6 +296,6 @@ class JournalEvent(NamedTuple):
     created_at: int
     event: Event
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> JsonObject:
         """Return the JSON form of a committed frame."""
         return {**self.event.to_wire(), "cursor": str(self.cursor), "created_at": self.created_at}

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from .cursors import Cursor
 from .events import ExecutionFinished, ExecutionLost, ExecutionStarted, JournalEvent
 from .receipts import ActiveExecution
 from .status import ThreadStatus, settled_state
+from .values import JsonObject
 
 __all__ = [
     "Frame", "change_frame", "closed_frame", "deleted_frame", "event_frame", "gap_frame", "snapshot_frame", "status_after",
@@ -23,7 +23,7 @@ __all__ = [
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
 
-class Frame(dict[str, Any]):
+class Frame(JsonObject):
     """One frame, a dict as on the wire. All watchers of a thread share it: read it, never change it."""
 
     __slots__ = ("_text",)

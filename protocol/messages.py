@@ -7,20 +7,20 @@ bytes. It is made once, on the caller's worker, and never changed after that.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import InvalidInput, LimitExceeded, shorten
 from .ids import check_id
 from .limits import ATTACHMENTS_MAX, INPUT_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_PER_INPUT_MAX
-from .values import check_value
+from .values import JsonObject, check_value
 
 __all__ = ["ROLES", "Content", "Draft", "Message", "draft_message", "draft_messages", "draft_size", "said"]
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
-Draft: TypeAlias = dict[str, Any]
+Draft: TypeAlias = JsonObject
 Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
 
 _OVERHEAD = 64  # bytes of keys, ids and flags around a message's own text, rounded up
@@ -46,11 +46,11 @@ class Message(BaseModel):
     parent_id: str | None = None
     depth: int = 0
     silent: bool = False
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     status: Literal["pending", "completed", "failed"] | None = "completed"
     tool_status: Literal["success", "error"] | None = None
     # A factory, since pydantic deep-copies a mutable default for every message.
-    attachments: list[dict[str, Any]] = Field(default_factory=list)
+    attachments: list[JsonObject] = Field(default_factory=list)
 
 
 _PLAIN = {name: field.default for name, field in Message.model_fields.items() if not field.is_required()}

@@ -7,15 +7,16 @@ such string keys; at most 64 deep. Tuples are taken as lists. Nothing else is co
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from .errors import InvalidInput, LimitExceeded, shorten
 from .limits import VALUE_BYTES_MAX, VALUE_DEPTH_MAX
 
-__all__ = ["Value", "check_value"]
+__all__ = ["JsonObject", "Value", "check_value"]
 
 _PATH_SHOWN = 200  # characters of a path in an error
 Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
+JsonObject: TypeAlias = dict[str, Any]  # as read and as checked: `Value` would make every reader narrow every field
 
 
 def check_value(value: object, *, path: str = "$", bytes_max: int = VALUE_BYTES_MAX) -> Value:

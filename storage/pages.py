@@ -21,6 +21,7 @@ from ..protocol.events import (
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.messages import Draft, Message
+from ..protocol.values import JsonObject
 from .codec import unpack
 from .keys import id_part, journal_key, message_key, numbered, prefix_end, value_key
 from .reading import decode_row, integers, read_event
@@ -192,7 +193,7 @@ def joined_message(
     draft: Draft, content: InputQueued, queued_at: int, joining: MessagesJoined, joined_at: int
 ) -> Message:
     """Return the record of a message that waited: it joined when `joining` was written."""
-    metadata: dict[str, Any] = {**(draft.get("metadata") or {}), "queued_at": queued_at}
+    metadata: JsonObject = {**(draft.get("metadata") or {}), "queued_at": queued_at}
     if content.kind == "steer":
         metadata["source"] = "steering"
     if not joining.consumed:
