@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from asyncio import CancelledError
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -133,10 +134,8 @@ def test_the_processes_of_an_abandoned_body_are_gone_too(either: Scene, pipe: Pi
     def is_deaf(state: ThreadState) -> Replies:
         yield launch(state, LONELY, pipe)
         while not go.done():
-            try:
+            with suppress(CancelledError):
                 yield go
-            except CancelledError:
-                pass
 
     thread = either.start(is_deaf)
     execution_id = began(thread.submit("go").result(PATIENCE_S))
