@@ -321,28 +321,12 @@ class Thread:
         before: str | None = None, after: str | None = None,
     ) -> Reply[MessagePage]:  # fmt: skip
         """Return a page of messages (contract D.3); with `before` or `after` a message id, those next to it."""
+        options: dict[str, object] = {
+            "limit": limit, "offset": offset, "order": order, "include_silent": include_silent, "max_depth": max_depth,
+        }  # fmt: skip
         if before is None and after is None:
-            return self._read(
-                lambda entry: read_messages(
-                    self._services,
-                    entry,
-                    limit=limit,
-                    offset=offset,
-                    order=order,
-                    include_silent=include_silent,
-                    max_depth=max_depth,
-                )
-            )
-
-        def read(entry: Entry) -> MessagePage:
-            if before is not None and after is not None:
-                raise InvalidInput("give before or after, not both", code="invalid_page")
-            return read_beside(
-                self._services, entry, before if before is not None else after, before=before is not None, limit=limit,
-                include_silent=include_silent, max_depth=max_depth,
-            )  # fmt: skip
-
-        return self._read(read)
+            return self._read(lambda entry: read_messages(self._services, entry, **options))
+        return self._read(lambda entry: read_beside(self._services, entry, before, after, **options))
 
     def message(self, message_id: str) -> Reply[Message | None]:
         """Return a message by id, at any depth, waiting ones included; None where there is none."""

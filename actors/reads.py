@@ -57,6 +57,13 @@ def check_number(name: str, value: object, low: int, high: int) -> int:
     return value
 
 
+def check_flag(name: str, value: object) -> bool:
+    """Return a truth value. Raises: InvalidInput: `invalid_page`."""
+    if type(value) is not bool:
+        raise InvalidInput(f"{name} is a bool, not {shorten(value)}", code="invalid_page", value=shorten(value))
+    return value
+
+
 def check_order(order: object) -> Order | None:
     """Return an order. Raises: InvalidInput: `invalid_page`."""
     if order is None or order in ("asc", "desc"):
@@ -75,26 +82,26 @@ def _facts(view: View, entry: Entry) -> Facts:
 
 def read_messages(
     services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = None,
-    include_silent: bool = False, max_depth: object = 0,
+    include_silent: object = False, max_depth: object = 0,
 ) -> MessagePage:  # fmt: skip
     """Return a page of messages as in contract D.3; what waits is listed after all history."""
     limit = check_number("limit", limit, 0, PAGE_MAX)
     offset = check_number("offset", offset, 0, 2**53)
     depth = check_number("max_depth", max_depth, 0, 64)
+    silent = check_flag("include_silent", include_silent)
     order = check_order(order)
     newest_first = order != "asc"
     with services.store.view() as view:
         facts = _facts(view, entry)
         reader = MessageReader(view, entry.number, facts.generation)
-        classes = [kind for kind in sorted(facts.counts) if kind // 2 <= depth and (include_silent or not kind % 2)]
+        classes = _classes(facts, depth, include_silent=silent)
         joined = sum(facts.counts[kind] for kind in classes)
-        waiting = facts.queued_plain + (facts.queued_silent if include_silent else 0)
-        total = joined + waiting
+        total = _total(facts, classes, include_silent=silent)
         # Ascending ranks of the page within [history, waiting].
         low, high = (
             (max(0, total - offset - limit), max(0, total - offset)) if newest_first else (offset, offset + limit)
         )
-        page = _slice(reader, classes, facts, joined, low, min(high, total), include_silent=include_silent)
+        page = _slice(reader, classes, facts, joined, low, min(high, total), include_silent=silent)
     if order == "desc":
         page.reverse()
     return MessagePage(page, total, offset + len(page) < total)
@@ -124,23 +131,38 @@ def _slice(
 
 
 def read_beside(
-    services: Services, entry: Entry, message_id: object, *, before: bool, limit: object = PAGE_DEFAULT,
-    include_silent: bool = False, max_depth: object = 0,
+    services: Services, entry: Entry, before: object, after: object, *, limit: object = PAGE_DEFAULT, offset: object = 0,
+    order: object = None, include_silent: object = False, max_depth: object = 0,
 ) -> MessagePage:  # fmt: skip
-    """Return the joined messages next to one, oldest first, at a cost that no distance changes."""
-    given = check_id("message_id", message_id)
+    """Return the joined messages next to one, oldest first unless asked otherwise, at a cost that no distance changes."""
+    if before is not None and after is not None:
+        raise InvalidInput("give before or after, not both", code="invalid_page", value=shorten(after))
+    given = check_id("message_id", after if before is None else before)
     limit = check_number("limit", limit, 0, PAGE_MAX)
+    check_number("offset, where a message names the place,", offset, 0, 0)
+    newest_first = check_order(order) == "desc"
     depth = check_number("max_depth", max_depth, 0, 64)
+    silent = check_flag("include_silent", include_silent)
     with services.store.view() as view:
         facts = _facts(view, entry)
-        classes = [kind for kind in sorted(facts.counts) if kind // 2 <= depth and (include_silent or not kind % 2)]
+        classes = _classes(facts, depth, include_silent=silent)
         reader = MessageReader(view, entry.number, facts.generation)
-        page = reader.beside(given, classes, limit=limit + 1, before=before)
-    total = sum(facts.counts[kind] for kind in classes)
+        page = reader.beside(given, classes, limit=limit + 1, before=before is not None)
     more = len(page) > limit
     if more:
-        page = page[1:] if before else page[:-1]
-    return MessagePage(page, total, more)
+        page = page[1:] if before is not None else page[:-1]
+    if newest_first:
+        page.reverse()
+    return MessagePage(page, _total(facts, classes, include_silent=silent), more)
+
+
+def _classes(facts: Facts, depth: int, *, include_silent: bool) -> list[int]:
+    return [kind for kind in sorted(facts.counts) if kind // 2 <= depth and (include_silent or not kind % 2)]
+
+
+def _total(facts: Facts, classes: list[int], *, include_silent: bool) -> int:
+    waiting = facts.queued_plain + (facts.queued_silent if include_silent else 0)
+    return sum(facts.counts[kind] for kind in classes) + waiting
 
 
 def read_message(services: Services, entry: Entry, message_id: object) -> Message | None:
