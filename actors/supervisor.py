@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import AppendConflict, ThreadActorCrashed, ThreadQuarantined, TreadleError
 from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
 from ..protocol.triggers import Lost
-from ..storage.reading import read_thread
+from ..storage.reading import read_thread, thread_number
 from .building import Building
 from .directory import Entry, not_found
 from .intensity import Intensity
@@ -80,7 +80,10 @@ class Supervisor:
 
     def _bring_up(self, entry: Entry, fallen: _Fallen | None) -> Callable[[Mail], object]:
         with self._services.store.view() as view:
-            found = None if entry.gone else read_thread(view, entry.number)
+            buried = fallen is not None and not thread_number(view, entry.thread_id)
+            found = None if entry.gone or buried else read_thread(view, entry.number)
+        if buried and not entry.gone:
+            self._bury(entry)
         refusal: TreadleError | None = entry.quarantine or (None if found is not None else not_found(entry.thread_id))
         if refusal is not None:
             receiver = _refusing(refusal)
@@ -100,6 +103,13 @@ class Supervisor:
             self._services.hub.flush(entry)
         self._begin(actor, facts, fallen)
         return actor.receive
+
+    def _bury(self, entry: Entry) -> None:
+        """Go on from a tombstone that the last life left and did not live to act on."""
+        entry.gone = True
+        fail_waiters(entry, not_found(entry.thread_id))
+        self._services.hub.flush(entry)
+        self.remove_contents(entry.number)
 
     def _begin(self, actor: ThreadActor, facts: Facts, fallen: _Fallen | None) -> None:
         """Settle what the last life left behind, then let it go on with the mail that waited there."""

@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from treadle.actors.testing import Stage
+from treadle.protocol.errors import OutcomeUnknown, ThreadNotFound
 from treadle.storage import LmdbStore, MemoryStore
+from treadle.storage.check import check_tables
 
 from .autopsy import Findings, examine
+from .bodies import quiet_agents
 from .playing import Player, play
 from .worlds import RealWorld, SteppedWorld
 
@@ -71,6 +75,30 @@ def test_a_store_that_fails_at_any_one_commit_breaks_no_promise(kind: str) -> No
     print(f"{len(seen)} faults were seen by a caller")
 
     assert len(seen) > 30
+
+
+def test_a_deletion_whose_outcome_cannot_be_told_is_one_all_the_same() -> None:
+    with Stage(*quiet_agents()) as stage:
+        thread = stage.thread("talk", thread_id="t", user_id="u")
+        stage.ask(thread.terminate())
+        events = thread.events()
+        assert next(events).event.type == "THREAD_CREATED"
+        reply = stage.runtime.delete_thread("t")
+        stage.act()
+        # Terminated before, so that the next group is the tombstone alone.
+        while stage.store.pending() and not reply.done():
+            stage.store.lose_next(written=True)
+            stage.settle()
+        with pytest.raises(OutcomeUnknown):
+            reply.result()
+        with pytest.raises(ThreadNotFound):
+            stage.runtime.thread("t").status().result()
+        with pytest.raises(ThreadNotFound):
+            stage.ask(thread.submit("more"))
+        assert [event.event.type for event in events] == ["THREAD_TERMINATED"]
+        stage.settle()
+        report = check_tables(stage.store)
+        assert (report.deleted, report.removing, report.broken) == (1, 0, ())
 
 
 @pytest.mark.slow
