@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Self
 from ..protocol.errors import InternalError, StoreClosed, StoreInUse, TreadleError
 from .batch import COMMITTED, Answer, Batch, Confirm, tell
 from .head import conflict_over, judge, pack_row, thread_key
-from .points import BEFORE_COMMIT, BEFORE_PUT, reach
+from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
 from .store import Boot, Rows
 from .tables import KEY_BYTES_MAX, Table
 from .writer import Barriers, Writer
@@ -56,7 +56,8 @@ class _Draft:
     __slots__ = ("_copied", "_shared", "tables")
 
     def __init__(self, base: _Snapshot) -> None:
-        self._shared = base.readers > 0
+        # An armed point may end a group half-way, and a table that was changed in place could not be taken back.
+        self._shared = base.readers > 0 or armed()
         self._copied: set[int] = set()
         self.tables = list(base.tables)
 
