@@ -274,6 +274,10 @@ class Acting:
             self._grace.cancel()
             self._grace = None
 
+    def retire(self) -> None:
+        """Let go of the actor, which is over and refers to this: else both would wait for the collector."""
+        del self._actor
+
     def drop_timers(self) -> None:
         """Cancel every timer: this incarnation is over."""
         self._cancel_timers()

@@ -221,7 +221,10 @@ class Directory:
         if self._services.verifier is not None and entry.actor is not None and not entry.gone:
             self._services.verifier.dropped(entry.number, entry.actor.state.facts)
         entry.snapshot = None
+        actor = entry.actor
         self.dropped(entry)
+        if actor is not None:
+            actor.acting.retire()
         return True
 
     def entries(self) -> list[Entry]:
