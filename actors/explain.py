@@ -55,8 +55,9 @@ def explain(services: Services, entry: Entry) -> Explanation:
     shown = services.directory.snapshot(entry)
     actor = entry.actor
     live = services.running.get(shown.active.execution_id) if shown.active is not None else None
-    where = tuple(live.handle.stack()) if live is not None and live.handle is not None else ()
-    in_line = live is not None and getattr(live.handle, "state", None) == "waiting"
+    handle = live.handle if live is not None else None  # looked up once: its actor may drop it meanwhile
+    where = tuple(handle.stack()) if handle is not None else ()
+    in_line = getattr(handle, "state", None) == "waiting"
     signal = live.abort_signal if live is not None and live.abort_signal.aborted else None
     interrupted = None if signal is None else f"{signal.source}: {signal.reason}" if signal.reason else signal.source
     return Explanation(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from ..protocol.errors import InvalidInput, shorten
+from ..protocol.errors import CorruptRecord, InvalidInput, shorten
 from ..protocol.facts import Facts
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX
@@ -39,10 +39,16 @@ class ThreadSummary(NamedTuple):
 
 
 class ThreadPage(NamedTuple):
-    """A page of threads; `next` is what to give as `after` for the following page, None at the end."""
+    """A page of threads.
+
+    Attributes:
+        next: what to give as `after` for the following page, None at the end.
+        unreadable: threads on the way whose record does not decode, by number, with the error: left out of the page.
+    """
 
     threads: list[ThreadSummary]
     next: str | None
+    unreadable: dict[int, str]
 
 
 def list_threads(
@@ -69,18 +75,23 @@ def list_threads(
     user = None if user_id is None else check_id("user_id", user_id)
     start = _cursor(after)
     found: list[ThreadSummary] = []
+    unreadable: dict[int, str]
     while True:
         with services.store.view() as view:
             rows = _rows(view, user, order, start)
             for place, number in rows:
                 start = place
-                summary = _summary(services, view, number)
+                try:
+                    summary = _summary(services, view, number)
+                except CorruptRecord as error:
+                    unreadable[number] = str(error)  # one damaged thread must not hide all others
+                    continue
                 if summary is not None and _passes(summary, user, agent, state):
                     found.append(summary)
                     if len(found) == count:
-                        return ThreadPage(found, str(place))
+                        return ThreadPage(found, str(place), unreadable)
         if len(rows) < _SCAN:
-            return ThreadPage(found, None)
+            return ThreadPage(found, None, unreadable)
 
 
 def _cursor(after: object) -> int | None:
