@@ -75,7 +75,7 @@ def list_threads(
     user = None if user_id is None else check_id("user_id", user_id)
     start = _cursor(after)
     found: list[ThreadSummary] = []
-    unreadable: dict[int, str]
+    unreadable: dict[int, str] = {}
     while True:
         with services.store.view() as view:
             rows = _rows(view, user, order, start)
