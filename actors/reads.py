@@ -114,7 +114,9 @@ def _slice(
     page: list[Message] = []
     upto = min(high, joined)
     if low < upto and classes:
-        if low <= joined - upto:
+        if joined == facts.messages:
+            page = reader.between(classes, low, upto)  # all of history: ranks are positions
+        elif low <= joined - upto:
             page = reader.page(classes, offset=low, limit=upto - low, newest_first=False)
         else:
             page = reader.page(classes, offset=joined - upto, limit=upto - low, newest_first=True)
