@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -92,15 +94,18 @@ class Runtime:
             "drain_timeout": drain_timeout,
             "idle_after": idle_after,
             "resident_max": resident_max,
+            "release_timeout": release_timeout,
         }
         chosen: dict[str, Any] = {
             name: _check_option(name, value) for name, value in given.items() if value is not None
         }
-        self._options = Options(release_timeout=release_timeout, always_evict=always_evict, **chosen)
+        self._options = Options(always_evict=always_evict, **chosen)
+        if type(workers) is not int or workers < 1:
+            raise _bad_option("workers is a whole number of at least 1", workers)
+        if on_report is not None and not callable(on_report):
+            raise _bad_option("on_report is called with a name and details", on_report)
         if loop not in (None, "own", "caller"):
-            raise InvalidInput(
-                f"loop is 'own' or 'caller', not {shorten(loop)}", code="invalid_option", value=shorten(loop)
-            )
+            raise _bad_option("loop is 'own' or 'caller'", loop)
         self._loop_kind = loop
         self._agents = _by_name(agents)
         self._workers = workers
@@ -202,6 +207,7 @@ class Runtime:
             drain_timeout: seconds; by default the runtime's.
 
         Raises:
+            InvalidInput: `drain_timeout` is no number of at least 0; nothing was closed.
             CloseIncomplete: the store refused some last commits; the next open settles them.
         """
         if self._closer is not None and (self._closer == threading.get_ident() or runs_loop()):
@@ -212,6 +218,8 @@ class Runtime:
         self._close(0)
 
     def _close(self, drain_timeout: float | None) -> None:
+        if drain_timeout is not None:
+            _check_option("drain_timeout", drain_timeout)
         services = self._services
         if services is not None and not forking.is_ours(services):
             return
@@ -381,8 +389,11 @@ def _by_name(agents: Iterable[Body]) -> dict[str, Body]:
 
 
 def _check_option(name: str, value: object) -> float | int:
-    if type(value) in (int, float) and value >= 0:  # type: ignore[operator]
+    # Beyond a float no clock can be asked for it; without end is one.
+    if type(value) in (int, float) and (0 <= value <= sys.float_info.max or value == math.inf):  # type: ignore[operator]
         return value  # type: ignore[return-value]
-    raise InvalidInput(
-        f"{name} is a number of at least 0, not {shorten(value)}", code="invalid_option", value=shorten(value)
-    )
+    raise _bad_option(f"{name} is a number of at least 0", value)
+
+
+def _bad_option(said: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{said}, not {shorten(value)}", code="invalid_option", value=shorten(value))

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import lmdb
 
-from ..protocol.errors import StoreClosed, StoreFailed, StoreInUse, TreadleError
+from ..protocol.errors import InvalidInput, StoreClosed, StoreFailed, StoreInUse, TreadleError, shorten
 from ..protocol.limits import ABANDONED_MAX, WORKERS_MAX
 from .batch import Answer, Batch, Confirm, tell
 from .directory import check_directory, check_store
@@ -39,6 +39,9 @@ class LmdbStore:
             system refuses it. It grows by itself.
         max_readers: workers of this process that read at once; more of them wait for each other.
         read_only: no writes and no owner lock, so it may be opened beside its owner, from another process.
+
+    Raises:
+        InvalidInput: `invalid_option`; an option is none of these.
     """
 
     def __init__(
@@ -51,7 +54,11 @@ class LmdbStore:
         read_only: bool = False,
     ) -> None:
         if durability not in {"full", "process"}:
-            raise ValueError(f"durability is 'full' or 'process', not {durability!r}")
+            raise _bad_option("durability is 'full' or 'process'", durability)
+        if map_size is not None and (type(map_size) is not int or map_size < 1):
+            raise _bad_option("map_size is a number of bytes", map_size)
+        if type(max_readers) is not int or max_readers < 1:
+            raise _bad_option("max_readers is a whole number of at least 1", max_readers)
         self.path = Path(path)
         self._sync = durability == "full"
         self._map_size = map_size
@@ -178,6 +185,10 @@ class LmdbStore:
             self._writer.forget()
         if self._environment is not None:
             self._environment.orphan()
+
+
+def _bad_option(said: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{said}, not {shorten(value)}", code="invalid_option", value=shorten(value))
 
 
 # Strong references in a plain set, for the reason given in owner.py.

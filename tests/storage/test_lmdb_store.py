@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from treadle.protocol.errors import CorruptRecord, StoreClosed, StoreFailed, StoreInUse
+from treadle.protocol.errors import CorruptRecord, InvalidInput, StoreClosed, StoreFailed, StoreInUse
 from treadle.storage import lmdb_store
 from treadle.storage.batch import COMMITTED, Answer
 from treadle.storage.lmdb_store import LmdbStore
@@ -162,9 +162,15 @@ def test_a_read_only_store_takes_no_batches_and_no_barriers(tmp_path: Path) -> N
     owner.close()
 
 
-def test_durability_is_one_of_two_words(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'full' or 'process'"):
-        LmdbStore(tmp_path, durability="some")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "options", [{"durability": "some"}, {"map_size": -1}, {"map_size": "1"}, {"max_readers": 0}], ids=str
+)
+def test_an_option_that_is_none_is_refused_with_its_value(tmp_path: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        LmdbStore(tmp_path, **options)
+
+    assert caught.value.code == "invalid_option"
+    assert caught.value.details["value"] == repr(next(iter(options.values())))
 
 
 @pytest.mark.parametrize(("durability", "sync"), [("full", True), ("process", False)])
