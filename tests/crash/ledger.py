@@ -73,6 +73,8 @@ class Ledger:
     def fate(self, thread: str, verb: str) -> bool | None:
         """Say whether a thread was `create`d, `delete`d or `terminate`d; None where that is not known."""
         tries = [op for op in self.ops.values() if op.thread == thread and op.verb == verb]
-        if any(op.answered and op.error in (None, "thread_exists") for op in tries):
+        # What a repeat is told, where the first call was written and its answer was lost.
+        again = {"create": "thread_exists", "delete": "thread_not_found"}.get(verb)
+        if any(op.answered and op.error in (None, again) for op in tries):
             return True
         return None if any(not op.answered for op in tries) else False
