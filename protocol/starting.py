@@ -61,9 +61,7 @@ def start_events(
 
 def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Decision:
     """Return the decision that hands START over."""
-    return Decision(
-        DECIDE, STARTING, events, reply, actions=_DISPATCH, batch=_START, closes=True, joined=tuple(joined)
-    )
+    return Decision(DECIDE, STARTING, events, reply, actions=_DISPATCH, batch=_START, closes=True, joined=tuple(joined))
 
 
 def start_from_rows(
