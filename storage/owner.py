@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import socket
+import time
 from typing import TYPE_CHECKING, Final
 
 try:
@@ -30,6 +31,7 @@ __all__ = ["OWNER_FILE", "OwnerLock"]
 OWNER_FILE: Final = "treadle.lock"
 # One size for ever: rewriting the file in place needs no new room on a full disk.
 _RECORD_BYTES: Final = 512
+DEAD_HOLDER_S: Final = 2.0  # for a lock that only a dead process's last fork still holds
 
 _log = logging.getLogger("treadle.storage")
 
@@ -42,7 +44,7 @@ class OwnerLock:
         self._file: int | None = None
 
     def acquire(self, boot_id: str) -> None:
-        """Take the lock and write down who has it. Never waits for another holder.
+        """Take the lock and write down who has it. Never waits for a holder that lives.
 
         Raises:
             StoreInUse: somebody holds it; `details` has `holder`, `pid`, `host` and `boot_id`.
@@ -54,7 +56,7 @@ class OwnerLock:
         except OSError as error:
             raise open_error(self._directory, error) from error
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError as error:
             holder = _read_holder(file)
             os.close(file)
@@ -80,6 +82,35 @@ class OwnerLock:
         except OSError as error:
             # The lock itself needs no room; all that a full disk costs here is the holder's name.
             _log.warning("the owner of %s could not be written down: %s", self._directory, error)
+
+
+def _lock(file: int) -> None:
+    """Take the lock. Raises: BlockingIOError: somebody has it."""
+    until = time.monotonic() + DEAD_HOLDER_S
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            # A program that a process starts has its descriptors from the fork until it is executed. Where the process
+            # died in between, so few moments hold the lock for nobody.
+            if time.monotonic() > until or not _is_dead(_read_holder(file)):
+                raise
+            time.sleep(0.005)
+        else:
+            return
+
+
+def _is_dead(holder: dict[str, object]) -> bool:
+    pid = holder.get("pid")
+    if holder.get("host") != socket.gethostname() or type(pid) is not int or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # somebody else's, and alive
+    return False
 
 
 def _read_holder(file: int) -> dict[str, object]:

@@ -7,15 +7,18 @@ import fcntl
 import json
 import logging
 import os
+import signal
 import socket
+import threading
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 from treadle.protocol.errors import NotAStore, StoreInUse
+from treadle.storage import owner
 from treadle.storage.owner import OWNER_FILE, OwnerLock
 
-from .driving import Process, run
+from .driving import PATIENCE_S, Process, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +163,50 @@ def test_importing_the_store_where_there_is_no_flock_says_what_it_needs() -> Non
 
     assert done.returncode == 1
     assert "ImportError: treadle.storage needs a POSIX system" in done.stderr
+
+
+# Dies while a child that it forked, and that has not executed anything yet, still has the lock's descriptor.
+DIE_FORKING = """
+import fcntl, json, os, signal, socket, sys
+file = os.open(sys.argv[1] + "/treadle.lock", os.O_RDWR | os.O_CREAT, 0o600)
+fcntl.flock(file, fcntl.LOCK_EX)
+os.pwrite(file, json.dumps({"pid": os.getpid(), "host": socket.gethostname(), "boot_id": "b" * 32}).encode(), 0)
+if os.fork() == 0:
+    print(os.getppid(), flush=True)
+    sys.stdin.readline()
+    os._exit(0)
+signal.pause()
+"""
+
+
+def test_what_a_dead_holder_was_starting_is_waited_for(tmp_path: Path) -> None:
+    lock = OwnerLock(tmp_path)
+    with Process(DIE_FORKING, tmp_path) as holder:
+        assert holder.line() == str(holder.pid)
+        with pytest.raises(StoreInUse):
+            lock.acquire("a" * 32)
+        os.kill(holder.pid, signal.SIGKILL)
+        os.waitpid(holder.pid, 0)
+
+        taken: list[str] = []
+        taker = threading.Thread(target=lambda: taken.append(str(lock.acquire("a" * 32))))
+        taker.start()
+        holder.say()
+        taker.join(PATIENCE_S)
+
+    assert taken == ["None"]
+    lock.release()
+
+
+def test_a_lock_that_a_dead_holder_left_to_another_for_long_is_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(owner, "DEAD_HOLDER_S", 0.02)
+    with Process(DIE_FORKING, tmp_path) as holder:
+        assert holder.line() == str(holder.pid)
+        os.kill(holder.pid, signal.SIGKILL)
+        os.waitpid(holder.pid, 0)
+
+        with pytest.raises(StoreInUse):
+            OwnerLock(tmp_path).acquire("a" * 32)
+        holder.say()
