@@ -130,7 +130,12 @@ def _check_arguments(arguments: object) -> JsonObject | None:
     if arguments is None:
         return None
     if not isinstance(arguments, dict):
-        raise InvalidInput(f"arguments is a dict, not {shorten(arguments)}", code="invalid_value", path="$")
+        raise InvalidInput(
+            f"arguments is a dict, not {shorten(arguments)}",
+            code="invalid_value",
+            path="$.arguments",
+            value=shorten(arguments),
+        )
     checked = check_value(arguments, path="$.arguments")
     assert isinstance(checked, dict)
     return checked
@@ -140,9 +145,17 @@ def _check_tags(tags: Iterable[object]) -> list[str]:
     if isinstance(tags, str) or not hasattr(tags, "__iter__"):
         raise InvalidInput(f"tags is a list of names, not {shorten(tags)}", code="invalid_name", value=shorten(tags))
     names = [check_name("tag", tag) for tag in tags]
-    if len(names) > TAGS_MAX or any(len(name) > TAG_LENGTH_MAX for name in names):
+    if len(names) > TAGS_MAX:
         raise LimitExceeded(
-            f"at most {TAGS_MAX} tags of {TAG_LENGTH_MAX} characters", limit="tags", maximum=TAGS_MAX, met=len(names)
+            f"{len(names)} tags; the limit is {TAGS_MAX}", limit="tags", maximum=TAGS_MAX, met=len(names)
+        )
+    longest = max(map(len, names), default=0)
+    if longest > TAG_LENGTH_MAX:
+        raise LimitExceeded(
+            f"a tag has {longest} characters; the limit is {TAG_LENGTH_MAX}",
+            limit="tag_length",
+            maximum=TAG_LENGTH_MAX,
+            met=longest,
         )
     return list(dict.fromkeys(names))
 
@@ -154,5 +167,10 @@ def _check_env(env: object) -> dict[str, str] | None:
     given = checked if isinstance(checked, dict) else {}
     values = {name: value for name, value in given.items() if isinstance(value, str)}
     if not isinstance(checked, dict) or len(values) != len(checked):
-        raise InvalidInput("env is a dict of names to strings", code="invalid_value", path="$.env")
+        raise InvalidInput(
+            f"env is a dict of names to strings, not {shorten(env)}",
+            code="invalid_value",
+            path="$.env",
+            value=shorten(env),
+        )
     return values

@@ -152,6 +152,7 @@ class Thread:
                     raise InvalidInput(
                         "silent, metadata and attachments go with a text; a list of messages carries its own",
                         code="invalid_content",
+                        value=shorten(content),
                     )
                 drafts, size = draft_messages(content, self._new_id, role=role, roles=_QUEUED)
             given, digest = self._id("input_id", input_id), None

@@ -13,6 +13,7 @@ from ..protocol.cursors import Cursor
 from ..protocol.errors import CorruptRecord, CursorConflict, StoreClosed, ThreadNotFound
 from ..protocol.events import JournalEvent
 from ..protocol.frames import Frame, closed_frame, deleted_frame, gap_frame, snapshot_frame, status_frame
+from ..protocol.ids import check_id
 from ..protocol.limits import JOURNAL_PAGE, WATCH_BYTES_MAX
 from ..storage.keys import journal_key
 from ..storage.reading import read_journal, thread_number
@@ -117,7 +118,7 @@ class Subscription(Feed[T]):
         hub = self._hub
         hub.check_open()
         after = None if self._after is None else Cursor.parse(self._after)
-        entry = hub.finder.entry(self._thread_id)
+        entry = hub.finder.entry(check_id("thread_id", self._thread_id))
         watch = hub.attach(entry)
         self._holds.append(watch)
         try:

@@ -128,20 +128,32 @@ def draft_message(
     draft: Draft = {"id": message_id, "role": role, "content": content}
     if silent is not False:
         if silent is not True:
-            raise InvalidInput(f"silent must be a bool, not {shorten(silent)}", code="invalid_content")
+            raise InvalidInput(
+                f"silent must be a bool, not {shorten(silent)}", code="invalid_content", value=shorten(silent)
+            )
         draft["silent"] = True
     if metadata is not None:
         if not isinstance(metadata, dict):
             raise InvalidInput(
-                f"metadata must be a dict, not {shorten(metadata)}", code="invalid_value", path="$.metadata"
+                f"metadata must be a dict, not {shorten(metadata)}",
+                code="invalid_value",
+                path="$.metadata",
+                value=shorten(metadata),
             )
         draft["metadata"] = check_value(metadata, path="$.metadata")
-    if attachments:
-        draft["attachments"] = _check_attachments(attachments)
+    if attachments is not None:
+        checked = _check_attachments(attachments)
+        if checked:
+            draft["attachments"] = checked
     for key, value in more.items():
         if value is not None:
             if not isinstance(value, str):
-                raise InvalidInput(f"{key} must be a string, not {shorten(value)}", code="invalid_content", field=key)
+                raise InvalidInput(
+                    f"{key} must be a string, not {shorten(value)}",
+                    code="invalid_content",
+                    field=key,
+                    value=shorten(value),
+                )
             _check_text(value, optional=False)
             draft[key] = value
     return draft
@@ -179,7 +191,12 @@ def _check_text(content: object, *, optional: bool) -> None:
 
 def _check_attachments(attachments: object) -> list[object]:
     if not isinstance(attachments, list | tuple):
-        raise InvalidInput(f"attachments must be a list, not {shorten(attachments)}", code="invalid_value")
+        raise InvalidInput(
+            f"attachments must be a list, not {shorten(attachments)}",
+            code="invalid_value",
+            path="$.attachments",
+            value=shorten(attachments),
+        )
     if len(attachments) > ATTACHMENTS_MAX:
         raise LimitExceeded(
             f"{len(attachments)} attachments; the limit is {ATTACHMENTS_MAX}",
@@ -190,7 +207,10 @@ def _check_attachments(attachments: object) -> list[object]:
     for index, item in enumerate(attachments):
         if not isinstance(item, dict):
             raise InvalidInput(
-                f"an attachment is a dict, not {shorten(item)}", code="invalid_value", path=f"$.attachments[{index}]"
+                f"an attachment is a dict, not {shorten(item)}",
+                code="invalid_value",
+                path=f"$.attachments[{index}]",
+                value=shorten(item),
             )
     checked = check_value(list(attachments), path="$.attachments")
     assert isinstance(checked, list)
@@ -254,7 +274,10 @@ def _draft_item(item: object, message_id: str, role: str, roles: frozenset[str])
     unknown = [key for key in item if key not in _CALLER_KEYS]
     if unknown:
         raise InvalidInput(
-            f"a message has no field {shorten(unknown[0])}", code="invalid_content", field=shorten(unknown[0])
+            f"a message has no field {shorten(unknown[0])}",
+            code="invalid_content",
+            field=shorten(unknown[0]),
+            value=shorten(item),
         )
     fields = dict(item)
     return draft_message(message_id, fields.pop("role", role), fields.pop("content", None), roles=roles, **fields)
