@@ -1,6 +1,7 @@
 """Owns the closing of what an execution owns, before its FINISH. Waits on workers of its own, never in an actor.
 
-Last owned, first closed. What is not closed in time is named in FINISH and left to itself.
+Last owned, first closed. What is not closed in time is named in FINISH. What stands behind it is closed all the same: its
+process groups before FINISH, which takes them off the record, the rest when there is time.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ..protocol.errors import TreadleError
+from ..protocol.limits import TERM_GRACE_S
 from .processes import OwnedProcess
 from .reply import Reply
 
@@ -30,29 +33,54 @@ class _Release:
         self._failed: list[object] = []
         self._done = done
         self._lock = threading.Lock()
+        self._began = False
+        self.late = False
         self._over = False
         self.timer: Timer | None = None
 
     def run(self) -> None:
-        while self._left:
-            resource = self._left[0]
-            failed = False
-            try:
-                self._close(resource)
-            except BaseException:
-                # A resource that does not close is the user's; the others still have to be.
-                logger.exception("Closing %s, owned by an execution, failed", _name(resource))
-                failed = True
+        while True:
             with self._lock:
-                if self._over:
+                if self.late or not self._left:
+                    return
+                self._began = True
+                resource = self._left[0]
+            closed = self._try(resource)
+            with self._lock:
+                if self.late:
                     return
                 self._left.pop(0)
-                if failed:
+                if not closed:
                     self._failed.append(resource)
 
-    def _close(self, resource: Any) -> None:
+    def give_up(self) -> list[object]:
+        """Stop waiting for what is being closed; return what stands behind it."""
+        with self._lock:
+            self.late = True
+            return self._left[1:] if self._began else list(self._left)
+
+    def run_behind(self, behind: list[object]) -> None:
+        """Close what stands behind a resource that does not close, without the time to be gentle."""
+        for resource in behind:
+            if isinstance(resource, OwnedProcess) and self._try(resource, term_grace=0):
+                self._left = [left for left in self._left if left is not resource]
+        self.finish()
+        for resource in behind:
+            if not isinstance(resource, OwnedProcess):
+                self._try(resource)
+
+    def _try(self, resource: object, term_grace: float = TERM_GRACE_S) -> bool:
+        try:
+            self._close(resource, term_grace)
+        except BaseException:
+            # A resource that does not close is the user's; the others still have to be.
+            logger.exception("Closing %s, owned by an execution, failed", _name(resource))
+            return False
+        return True
+
+    def _close(self, resource: Any, term_grace: float) -> None:
         if isinstance(resource, OwnedProcess):
-            if not resource.close():
+            if not resource.close(term_grace):
                 raise OSError(f"process group {resource.pid} is still there")
         elif hasattr(resource, "aclose"):
             closed: Reply[None] = Reply()
@@ -93,10 +121,24 @@ def release(services: Services, key: str, owned: list[object], done: Callable[[t
         done: called once, on some worker, with the names of what could not be closed in time.
     """
     work = _Release(services, owned, done)
-    job = services.release_lane.submit(key, work.run, lambda _error: work.finish())
+
+    def ended(_error: BaseException | None) -> None:
+        if not work.late:
+            work.finish()
+
+    job = services.release_lane.submit(key, work.run, ended)
 
     def give_up() -> None:
+        behind = work.give_up()
         job.abandon()
-        work.finish()
+        if not behind:
+            work.finish()
+            return
+        work.timer = services.timers.after(TERM_GRACE_S, work.finish)
+        try:
+            services.release_lane.submit(key, lambda: work.run_behind(behind), lambda _error: work.finish())
+        except TreadleError:
+            logger.exception("What execution %s still owns is not closed", key)
+            work.finish()
 
     work.timer = services.timers.after(services.options.release_timeout, give_up)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from treadle.agents import agent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from treadle.actors import Runtime, Thread
+    from treadle.actors import OwnedProcess, Runtime, Thread
     from treadle.actors.testing import FakeClock, Probe
     from treadle.agents import ThreadState
 
@@ -112,11 +113,17 @@ def test_finish_waits_for_no_resource_longer_than_the_release_timeout(
             closing.set()
             let_go.wait(GUARD_S)
 
-    log: list[str] = []
+    reached = threading.Event()
+    processes: list[OwnedProcess] = []
+
+    class Behind:
+        def close(self) -> None:
+            reached.set()
 
     @agent
     def owner(state: ThreadState) -> None:
-        state.execution.own(Closable(log, "never reached in time"))
+        state.execution.own(Behind())
+        processes.append(state.execution.start_process(["sleep", "3600"]).result())
         state.execution.own(Slow())
 
     thread = runtime(owner, release_timeout=5).create_thread(owner).result(GUARD_S)
@@ -126,9 +133,12 @@ def test_finish_waits_for_no_resource_longer_than_the_release_timeout(
     fake_clock.advance(5)
     seen.until_status("idle")
     record = thread.execution(receipt.execution_id).result(GUARD_S)
-    let_go.set()
 
-    assert [name.rpartition(".")[2] for name in record.leftovers] == ["Slow", "Closable"]
+    assert [name.rpartition(".")[2] for name in record.leftovers] == ["Slow", "Behind"]
+    # What stands behind the slow one is closed all the same: the process before its record goes with FINISH.
+    assert processes[0].returncode in (-signal.SIGTERM, -signal.SIGKILL)
+    assert reached.wait(GUARD_S)
+    let_go.set()
 
 
 def test_what_is_neither_closable_nor_in_time_is_refused(stage: Enter) -> None:
