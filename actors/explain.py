@@ -88,6 +88,10 @@ def _problems(services: Services, entry: Entry, shown: Snapshot, live: Execution
     failure = services.store.failure()
     if failure is not None:
         problems.append(f"{failure.code}: {failure}")
+    if services.loop.loop.is_closed() and (live is None or live.body.runs_on == "loop"):
+        problems.append(
+            "loop_closed: the event loop that the runtime was opened on is closed; coroutine agents are lost"
+        )
     silent = services.loop.silent_for()
     if silent > LOOP_SILENT_S and (live is None or live.body.runs_on == "loop"):
         problems.append(

@@ -352,8 +352,9 @@ class Runtime:
         failure = services.store.failure()
         if failure is not None:
             reasons.append(failure.code)
-        if services.loop.silent_for() > LOOP_SILENT_S:
-            reasons.append("loop_silent")
+        closed = services.loop.loop.is_closed()
+        if closed or services.loop.silent_for() > LOOP_SILENT_S:
+            reasons.append("loop_closed" if closed else "loop_silent")
         blocked = [
             entry.thread_id
             for entry in services.directory.entries()

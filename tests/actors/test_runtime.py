@@ -404,6 +404,22 @@ def test_closing_blocks_no_event_loop(store: MemoryStore) -> None:
     assert asyncio.run(host()) > 1
 
 
+def test_a_runtime_whose_callers_loop_was_closed_says_so(store: MemoryStore) -> None:
+    loop = asyncio.new_event_loop()
+    hosted = Runtime(store, agents=[quiet])
+    loop.run_until_complete(hosted.__aenter__())
+    thread = hosted.create_thread(quiet).result(GUARD_S)
+    assert hosted.ready() == (True, [])
+    loop.close()
+
+    assert hosted.ready() == (False, ["loop_closed"])
+    assert thread.explain().result(GUARD_S).problems[0].startswith("loop_closed: ")
+    record = thread.wait(thread.submit("go").result(GUARD_S)).result(GUARD_S)
+    assert record.evidence is not None
+    assert record.evidence["cause"] == "loop_closed"
+    hosted.close()
+
+
 def test_leaving_with_an_error_closes_all_the_same(store: MemoryStore) -> None:
     with pytest.raises(ZeroDivisionError), Runtime(store, agents=[quiet]):
         raise ZeroDivisionError
