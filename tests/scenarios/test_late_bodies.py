@@ -247,6 +247,48 @@ def test_a_state_kept_from_an_earlier_execution_fails_its_user_and_does_nothing(
     assert texts(thread) == ["one", "said in 1", "two"]
 
 
+@pytest.mark.slow
+def test_with_too_many_workers_written_off_a_plain_function_fails_and_a_coroutine_runs() -> None:
+    scene = Scene(MemoryStore())
+    go: Reply[None] = Reply()
+
+    @agent
+    def deaf(state: ThreadState) -> None:
+        scene.gate.here()
+        while not go.done():
+            try:
+                go.result()
+            except CancelledError:
+                pass
+
+    @agent
+    async def light(state: ThreadState) -> None:
+        pass
+
+    scene.open(deaf, light, workers=100)
+    threads = [scene.thread("deaf") for _ in range(65)]
+    ids = [began(thread.submit("go").result(PATIENCE_S)) for thread in threads]
+    for _ in threads:
+        scene.gate.arrival()
+    for thread, execution_id in zip(threads, ids, strict=True):
+        thread.interrupt(execution_id).result(PATIENCE_S)
+    scene.clock.advance(5)
+    assert all(ended(thread, execution_id).abandoned for thread, execution_id in zip(threads, ids, strict=True))
+
+    refused = scene.thread("deaf")
+    record = ended(refused, refused.submit("go").result(PATIENCE_S))
+
+    assert (record.status, record.reason) == ("failed", "no_worker")
+    assert record.error is not None
+    assert record.error.type == "NoWorker"
+    status = refused.status().result(PATIENCE_S)
+    assert (status.state, status.reason) == ("failed", "no_worker")
+    unhurt = scene.thread("light")
+    assert ended(unhurt, unhurt.submit("go").result(PATIENCE_S)).status == "succeeded"
+    go.set(None)
+    scene.close()
+
+
 def test_a_body_of_five_minutes_without_a_sign_of_life_is_one_body(either: Scene) -> None:
     """Scenario 21."""
     thread = either.gated()
