@@ -8,8 +8,8 @@ The shape is the product's own: one worker drains every mailbox that has mail, o
 wait and syncs once for them, and one event loop is woken once a burst. What is missing is everything that a product
 adds: decisions, checks, receipts, indexes, subscriptions. So the ratio product / baseline is what those cost.
 
-    python benchmarks/baseline.py executions --threads 256 --commits 3
-    python benchmarks/baseline.py commit
+    python -m benchmarks.baseline executions --threads 256 --commits 3
+    python -m benchmarks.baseline commit
 
 One measurement a process, one JSON line out.
 """
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gc
 import json
 import os
 import queue
@@ -32,6 +31,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import lmdb
 import msgpack
+
+from benchmarks.collector import settle_collector
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -234,9 +235,7 @@ def main() -> None:
     parser.add_argument("--dir", default=".", help="where to put the temporary store; must be a real disk")
     options = parser.parse_args()
     Path(options.dir).mkdir(parents=True, exist_ok=True)
-    # As the product's workloads do: the collector would walk all that was imported again and again.
-    gc.collect()
-    gc.freeze()
+    settle_collector()
     with tempfile.TemporaryDirectory(dir=options.dir) as directory:
         if options.what == "commit":
             figure = measure_commit(directory, options.calls)

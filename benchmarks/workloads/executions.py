@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from benchmarks.baseline import percentiles
-from benchmarks.workloads.stage import parser, place, report, settle_imports, silent, speaker
+from benchmarks.collector import settle_collector
+from benchmarks.workloads.stage import parser, place, report, silent, speaker
 from treadle.actors import Runtime, Thread
 from treadle.protocol.errors import ThreadExists
 from treadle.storage import LmdbStore
@@ -74,7 +75,7 @@ def main() -> None:
     arguments.add_argument("--commits", type=int, choices=(2, 3), default=3)
     arguments.add_argument("--store", help="use and keep this store, with the threads that it has")
     options = arguments.parse_args()
-    settle_imports()
+    settle_collector()
     with place(options) as directory:
         report(asyncio.run(measure(options, directory)))
 

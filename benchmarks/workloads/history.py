@@ -10,7 +10,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.workloads.stage import CONTENT, parser, place, report, settle_imports
+from benchmarks.collector import settle_collector
+from benchmarks.workloads.stage import CONTENT, parser, place, report
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.storage import LmdbStore
@@ -59,7 +60,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--messages", type=int, default=100)
     options = arguments.parse_args()
-    settle_imports()
+    settle_collector()
     with place(options) as directory:
         report(asyncio.run(measure(options, directory)))
 

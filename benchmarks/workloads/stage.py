@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import gc
 import json
 import sys
 import tempfile
@@ -48,15 +47,6 @@ def place(options: argparse.Namespace) -> Iterator[str]:
     Path(options.dir).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.dir) as directory:
         yield directory
-
-
-def settle_imports() -> None:
-    """Take all that was imported out of the collector's sight, as the baseline does too and `docs/` advises.
-
-    Else each full collection walks all of it again: a fifth of a busy process, and it says nothing of the heart.
-    """
-    gc.collect()
-    gc.freeze()
 
 
 def report(figures: dict[str, object]) -> None:

@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from benchmarks.baseline import percentiles
-from benchmarks.workloads.stage import CONTENT, parser, place, report, settle_imports
+from benchmarks.collector import settle_collector
+from benchmarks.workloads.stage import CONTENT, parser, place, report
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.storage import LmdbStore
@@ -67,7 +68,7 @@ def main() -> None:
     arguments.add_argument("--calls", type=int, default=2_000)
     arguments.add_argument("--computing", type=int, default=0)
     options = arguments.parse_args()
-    settle_imports()
+    settle_collector()
     with place(options) as directory:
         report(measure(options, directory))
 
