@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from asyncio import CancelledError
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -256,10 +257,8 @@ def test_with_too_many_workers_written_off_a_plain_function_fails_and_a_coroutin
     def deaf(state: ThreadState) -> None:
         scene.gate.here()
         while not go.done():
-            try:
+            with suppress(CancelledError):
                 go.result()
-            except CancelledError:
-                pass
 
     @agent
     async def light(state: ThreadState) -> None:
