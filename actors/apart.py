@@ -9,7 +9,8 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING
 
-from .reply import Reply
+from ..protocol.errors import WouldBlock
+from .reply import Reply, blocking_forbidden
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,12 +18,18 @@ if TYPE_CHECKING:
 __all__ = ["apart", "awaited_apart", "runs_loop"]
 
 
-def apart(call: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
+def apart(call: Callable[[], None], undo: Callable[[], None] | None = None, *, needs_runtime: bool = False) -> None:
     """Run a call whole, and raise what it raises; blocks. Where the wait for it is interrupted, the call goes on.
 
     Args:
         undo: run, and waited for, after a call that succeeds all the same once its wait was interrupted.
+        needs_runtime: the call waits for the workers of a runtime, so none of these may make it.
+
+    Raises:
+        WouldBlock: one of them does.
     """
+    if needs_runtime and blocking_forbidden():
+        raise WouldBlock("close() on a worker of the runtime would wait for itself; await aclose(), or close elsewhere")
     if threading.current_thread() is not threading.main_thread():
         call()  # signals come to the main one only
         return

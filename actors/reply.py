@@ -73,6 +73,11 @@ def forbid_blocking() -> None:
     _this_worker.may_block = False
 
 
+def blocking_forbidden() -> bool:
+    """Say whether this worker is one that others wait for."""
+    return not _this_worker.may_block
+
+
 class _Failure:
     """An error on its way to whoever takes it; logged when it is collected untaken."""
 

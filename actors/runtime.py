@@ -207,12 +207,12 @@ class Runtime:
             drain_timeout: seconds; by default the runtime's.
 
         Raises:
-            InvalidInput: `drain_timeout` is no number of at least 0; nothing was closed.
+            InvalidInput, WouldBlock: no number of at least 0; a worker of the runtime's own calls. Nothing was closed.
             CloseIncomplete: the store refused some last commits; the next open settles them.
         """
         if self._closer is not None and (self._closer == threading.get_ident() or runs_loop()):
             return
-        apart(lambda: self._close(drain_timeout))
+        apart(lambda: self._close(drain_timeout), needs_runtime=True)
 
     def _give_up(self) -> None:
         self._close(0)

@@ -14,6 +14,7 @@ from treadle.actors import Runtime
 from treadle.actors.reply import Reply
 from treadle.actors.testing import Puppet
 from treadle.agents import agent
+from treadle.protocol.errors import WouldBlock
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -76,6 +77,29 @@ def test_an_open_that_is_interrupted_by_the_keyboard_leaves_the_store_free() -> 
 
     with Runtime(store, agents=[quiet]) as again:
         assert again.ready() == (True, [])
+
+
+def test_no_worker_of_the_runtime_can_close_it_and_wait_for_itself(store: MemoryStore) -> None:
+    told: Reply[BaseException] = Reply()
+
+    def close(_reply: object) -> None:
+        try:
+            hosted.close()
+        except WouldBlock as error:
+            told.set(error)
+
+    @agent
+    async def closes(state: ThreadState) -> None:
+        with pytest.raises(WouldBlock):
+            hosted.close()
+
+    with Runtime(store, agents=[closes]) as hosted:
+        thread = hosted.create_thread(closes).result(GUARD_S)
+        ended = thread.wait(thread.submit("go").result(GUARD_S))
+        assert ended.result(GUARD_S).status == "succeeded"
+        hosted.thread(thread.id).submit("go").add_done_callback(close)
+        assert told.result(GUARD_S).code == "would_block"  # type: ignore[attr-defined]
+        assert hosted.ready() == (True, [])
 
 
 def test_a_close_that_is_interrupted_goes_on_and_the_next_one_waits_for_it(store: MemoryStore) -> None:
