@@ -48,8 +48,9 @@ class OwnedProcess(subprocess.Popen[bytes]):
         stderr: as for `Popen`; None inherits the runtime's.
 
     Raises:
-        InvalidInput: `args` or `stdin` is none of these.
+        InvalidInput: `args`, `stdin` or another option is none of these.
         FileNotFoundError: there is no such program.
+        OSError: the system refuses it, for a bad file descriptor or for want of processes.
 
     Attributes:
         start_time: when it started, an opaque number; together with `pid`, which is also the group, it identifies it.
@@ -69,17 +70,19 @@ class OwnedProcess(subprocess.Popen[bytes]):
             raise InvalidInput("args must be a program and its arguments, each a string", code="invalid_args")
         if stdin not in {subprocess.DEVNULL, subprocess.PIPE}:
             raise InvalidInput("stdin must be DEVNULL or PIPE", code="invalid_stdin")
-        program = _find(args[0], cwd, env)
         gate = _GATE if stdin == subprocess.PIPE else f"{_GATE} </dev/null"
-        super().__init__(
-            ["/bin/sh", "-c", gate, "sh", program, *args[1:]],
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.PIPE,
-            stdout=stdout,
-            stderr=stderr,
-            start_new_session=True,
-        )
+        try:
+            super().__init__(
+                ["/bin/sh", "-c", gate, "sh", _find(args[0], cwd, env), *args[1:]],
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.PIPE,
+                stdout=stdout,
+                stderr=stderr,
+                start_new_session=True,
+            )
+        except (TypeError, ValueError, AttributeError) as error:
+            raise InvalidInput(f"no process can be started with these options: {error}", code="invalid_args") from error
         self.args = list(args)
         # The shell cannot have ended yet, and if it was killed it is still there to be waited for.
         started = start_time_of(self.pid)

@@ -112,8 +112,9 @@ class ExecutionState:
 
         Returns:
             A reply with the running process, a `subprocess.Popen`. Fails with:
-            InvalidInput: `args` or `stdin` is none of these.
+            InvalidInput: `args`, `stdin` or another option is none of these.
             FileNotFoundError: there is no such program.
+            OSError: the system refuses it, for a bad file descriptor or for want of processes.
             ExecutionCancelled: the execution was interrupted; nothing was started.
         """
         given = {"cwd": cwd, "env": env, "stdin": stdin, "stdout": stdout, "stderr": stderr}

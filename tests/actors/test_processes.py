@@ -130,6 +130,17 @@ def test_a_missing_program_and_wrong_arguments_are_told_at_the_call(tmp_path: Pa
         OwnedProcess(["true"], stdin=subprocess.STDOUT)
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"cwd": 5}, {"cwd": "a\0b"}, {"env": {"A": 5}}, {"env": {"A=": "x"}}, {"env": 5}, {"stdout": "x"}],
+    ids=str,
+)
+def test_options_that_no_process_can_have_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        OwnedProcess(["true"], **options)
+    assert caught.value.code == "invalid_args"
+
+
 def test_a_program_is_found_from_its_own_directory(started: list[OwnedProcess], tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\nexit 7\n")
