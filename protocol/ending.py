@@ -27,6 +27,7 @@ from .decision import (
 from .events import (
     Event,
     ExecutionFinished,
+    ExecutionInterrupted,
     ExecutionLost,
     HoldChanged,
     MessageAdded,
@@ -243,13 +244,20 @@ def finish_not_written(state: State, trigger: Answer) -> Decision:
         FINISHING,
         at_once=(Do(Action.RETRY, trigger.error_message),),
         ending=state.ending._replace(refused=True),
-        unrecorded=state.unrecorded or trigger.interruption,
+        unrecorded=state.unrecorded or _nameless(trigger.interruption),
     )
+
+
+def _nameless(interruption: ExecutionInterrupted | None) -> ExecutionInterrupted | None:
+    """Take the id off a refused interruption: its caller got an error, so the id is judged afresh if it comes again."""
+    if interruption is None or interruption.control_id is None:
+        return interruption
+    return interruption.model_copy(update={"control_id": None, "digest": None})
 
 
 def interruption_not_written(state: State, trigger: Answer) -> Decision:
     """The body is told all the same; the record goes into the FINISH batch."""
-    about = trigger.interruption
+    about = _nameless(trigger.interruption)
     return Decision(DECIDE, state.phase, at_once=(Do(Action.TELL, about), Do(Action.GRACE)), unrecorded=about)
 
 

@@ -14,6 +14,7 @@ from treadle.protocol.errors import InternalError, OutcomeUnknown, StorageFull, 
 from treadle.protocol.facts import Facts
 from treadle.protocol.receipts import Disposition
 from treadle.protocol.triggers import Kind
+from treadle.storage.check import check_tables
 from treadle.storage.batch import COMMITTED
 from treadle.storage.reading import read_journal, read_thread
 
@@ -299,6 +300,34 @@ def test_an_interrupt_that_cannot_be_recorded_is_in_force_and_says_so(stage: Ent
     on.settle()
     assert thread.execution(execution_id).result().outcome == "cancelled"
     assert journal(on, thread)[-2:] == ["THREAD_EXECUTION_INTERRUPTED", "THREAD_EXECUTION_FINISHED"]
+
+
+@pytest.mark.parametrize("again", ["interrupt", "queue", "submit"])
+def test_the_id_of_an_interrupt_that_was_refused_is_judged_afresh_and_recorded_once(stage: Enter, again: str) -> None:
+    puppet = Puppet(obeys=False)
+    on = stage(puppet)
+    thread = on.thread()
+    execution_id = started(on, thread)
+    refused = thread.interrupt(execution_id, control_id="c")
+    turns(on)
+    on.refuse()
+    on.act()
+    assert isinstance(refused.error(), StorageFull)
+    if again == "interrupt":
+        assert on.ask(thread.interrupt(execution_id, control_id="c")).disposition is Disposition.ACCEPTED
+    elif again == "queue":
+        assert on.ask(thread.queue_message("x", input_id="c")).disposition is Disposition.QUEUED
+    else:
+        assert on.ask(thread.submit("x", input_id="c", on_busy="queue")).disposition is Disposition.QUEUED
+    first = thread.receipt("c").result()
+    puppet.returns()
+    on.settle()
+
+    assert journal(on, thread).count("THREAD_EXECUTION_INTERRUPTED") == 1
+    assert thread.receipt("c").result() == first
+    on.kill()
+    on.store.open()
+    assert check_tables(on.store).broken == ()
 
 
 @pytest.mark.parametrize("written", [True, False])
