@@ -93,6 +93,7 @@ class Acting:
         state = self._actor.state
         body = self.services.agents.get(state.facts.agent_id)
         state.startable = body is not None
+        state.resumes = state.resumes and getattr(body, "on_lost", "settle") == "resume"
         if body is not None:
             state.agent_steerable = bool(getattr(body, "steerable", True))
             timeout = getattr(body, "timeout", None)

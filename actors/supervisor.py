@@ -127,7 +127,7 @@ class Supervisor:
                 leftovers=fallen.leftovers if fallen is not None else (),
             )
             actor.take_urgent(lost)
-        elif facts.waiting_messages + facts.waiting_submits and not self._services.closing:
+        elif (facts.waiting_messages + facts.waiting_submits or facts.resuming) and not self._services.closing:
             actor.wake()
         actor.go_on()
 

@@ -137,7 +137,7 @@ class State:
         self.agent_name = facts.agent_id
         self.agent_steerable = True
         self.agent_timeout: float | None = None
-        self.resumes = False  # the agent asked to run again after a loss; over once any START is durable
+        self.resumes = facts.resuming  # the agent asked to run again after a loss; over once any START is durable
 
     @property
     def held(self) -> bool:

@@ -153,6 +153,7 @@ def _settle(state: State, trigger: Any, ending: Ending) -> Decision:
             cause=cause,
             dispatched=dispatched,
             leftovers=list(ending.leftovers),
+            resume=state.resumes,
         )
     )
     recent = [at for at in state.facts.lost_at if at > trigger.now - LOST_WINDOW_US]

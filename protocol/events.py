@@ -124,6 +124,7 @@ class ExecutionLost(Event):
     cause: str
     dispatched: bool
     leftovers: list[str]
+    resume: bool = False  # its agent asked to run again; wanted until the next START
 
 
 class ExecutionInterrupted(Event):

@@ -48,7 +48,7 @@ STORED: Final = (
     "execution_id", "started_at", "steerable", "timeout", "interrupted_by", "start_sequence",
     "steers", "steer_bytes", "waiting_messages", "waiting_submits", "queued_plain", "queued_silent",
     "open_calls", "open_bytes", "pending", "processes",
-    "messages", "counts", "executions", "lost_at",
+    "messages", "counts", "executions", "lost_at", "resuming",
 )  # fmt: skip
 
 
@@ -91,6 +91,7 @@ class Facts:
     counts: dict[int, int]  # joined messages by class
     executions: int
     lost_at: list[int]  # times of the last lost executions, newest last
+    resuming: bool  # the agent of the last, lost execution asked to run again, and no START has been since
 
     def __init__(self) -> None:
         """Nothing is known yet: what precedes `THREAD_CREATED`."""
@@ -174,6 +175,7 @@ _BLANK: dict[str, Any] = {
     "thread_id": "", "agent_id": "", "user_id": None, "generation": 1, "state": "idle", "reason": None, "held": False,
     "hold_reason": None, "terminated_at": None, "execution_id": None, "steerable": False, "timeout": None,
     "interrupted_by": None,
+    "resuming": False,
 }  # fmt: skip
 
 
@@ -204,6 +206,7 @@ def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
     facts.steerable, facts.timeout = event.steerable, event.timeout
     facts.interrupted_by, facts.start_sequence = None, facts.sequence
     facts.held, facts.hold_reason = False, None
+    facts.resuming = False
     facts.executions += 1
     for draft in event.messages:
         facts.count(message_class(draft), 1)
@@ -223,6 +226,7 @@ def _finished(facts: Facts, event: ExecutionFinished, at: int) -> None:
 def _lost(facts: Facts, event: ExecutionLost, at: int) -> None:
     _close(facts)
     facts.lost_at = [*facts.lost_at, at][-LOST_MAX:]
+    facts.resuming = event.resume
     facts.settle("failed", "execution_lost", at)
 
 

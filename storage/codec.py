@@ -90,7 +90,7 @@ def encode_values(values: tuple[Any, ...]) -> bytes:
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
-    "thread_id": str, "agent_id": str, "state": str, "held": bool, "steerable": bool, "counts": dict, "lost_at": list,
+    "thread_id": str, "agent_id": str, "state": str, "held": bool, "steerable": bool, "resuming": bool, "counts": dict, "lost_at": list,
     "user_id": (str, type(None)), "reason": (str, type(None)), "hold_reason": (str, type(None)),
     "terminated_at": (int, type(None)), "execution_id": (str, type(None)), "timeout": (float, int, type(None)),
     "interrupted_by": (str, type(None)),

@@ -55,6 +55,8 @@ def work_kind(facts: Facts) -> bytes | None:
         return WORK_RUNNING
     if facts.waiting_messages + facts.waiting_submits and (not facts.held or facts.terminated_at is not None):
         return WORK_ROWS
+    if facts.resuming and not facts.held and facts.terminated_at is None:
+        return WORK_ROWS  # nothing waits but the agent, which asked to run again
     return None
 
 
