@@ -14,8 +14,8 @@ from treadle.protocol.errors import InternalError, OutcomeUnknown, StorageFull, 
 from treadle.protocol.facts import Facts
 from treadle.protocol.receipts import Disposition
 from treadle.protocol.triggers import Kind
-from treadle.storage.check import check_tables
 from treadle.storage.batch import COMMITTED
+from treadle.storage.check import check_tables
 from treadle.storage.reading import read_journal, read_thread
 
 if TYPE_CHECKING:
