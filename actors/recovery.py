@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.errors import TreadleError
+from ..protocol.errors import ThreadNotFound, TreadleError
 from ..storage.encoding import WORK_DELETING, WORK_ROWS, WORK_RUNNING
 from ..storage.reading import read_open, read_thread
 from ..storage.tables import Table
@@ -34,7 +34,9 @@ class OpenReport(NamedTuple):
     Attributes:
         settled: threads whose execution was lost and is settled now.
         unsettled: such threads that the store has no room to settle; they show as lost and refuse submits.
-        started: threads with waiting inputs that were woken.
+        started: threads at rest with waiting inputs that were woken; what waits behind a settled execution starts as well,
+            and such threads are listed under `settled` alone.
+        held: threads held by this open, since their executions were lost again and again; `resume()` or a submit lifts that.
         removing: deleted threads whose contents are still being removed.
         agent_missing: threads with work whose agent is not registered, by agent.
         unreadable: threads with work whose record does not decode, by number, with the error.
@@ -49,6 +51,7 @@ class OpenReport(NamedTuple):
     agent_missing: dict[str, list[str]] = {}
     unreadable: dict[int, str] = {}
     killed: tuple[int, ...] = ()
+    held: tuple[str, ...] = ()
 
 
 def recover(services: Services) -> OpenReport:
@@ -96,7 +99,29 @@ def recover(services: Services) -> OpenReport:
     for number in deleting:
         services.supervisor.remove_contents(number)
     started = tuple(facts.thread_id for _, facts in waiting)
-    return OpenReport(services.boot.id, settled, unsettled, started, len(deleting), missing, unreadable, tuple(killed))
+    return OpenReport(
+        services.boot.id,
+        settled,
+        unsettled,
+        started,
+        len(deleting),
+        missing,
+        unreadable,
+        tuple(killed),
+        _held(services, settled),
+    )
+
+
+def _held(services: Services, settled: tuple[str, ...]) -> tuple[str, ...]:
+    held = []
+    for thread_id in settled:
+        try:
+            shown = services.directory.snapshot(services.directory.entry(thread_id))
+        except ThreadNotFound:
+            continue  # an agent that started meanwhile has deleted it
+        if shown.hold_reason == "lost_repeatedly":
+            held.append(thread_id)
+    return tuple(held)
 
 
 def _settle(services: Services, running: list[tuple[int, Facts]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

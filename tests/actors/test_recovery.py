@@ -236,6 +236,8 @@ def test_what_is_lost_three_times_in_a_quarter_of_an_hour_is_held(stage: Enter) 
     state = thread.state().result()
 
     assert (state.status.state, state.held, state.hold_reason) == ("failed", True, "lost_repeatedly")
+    assert on.runtime.opened is not None
+    assert on.runtime.opened.held == (thread.id,)
     assert tags(on, thread.id).count("LOST") == 3
     assert on.ask(thread.submit("again")).disposition == "accepted"  # a submit lifts the hold
 
