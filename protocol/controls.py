@@ -20,6 +20,7 @@ from .receipts import ActiveExecution, ControlReceipt, Disposition, Receipt
 from .recorded import receipt_of
 from .refusals import agent_missing, repeat, terminated
 from .starting import start, start_events, start_from_rows
+from .status import abort_code
 from .triggers import Input, Interrupt, Resume, Steer, Stop, Terminate, Trigger
 
 __all__ = [
@@ -187,7 +188,7 @@ def interrupt_stopping(state: State, trigger: Interrupt) -> Decision:
     assert owner is not None
     events: list[Event] = []
     if trigger.hold and not state.facts.held:
-        events.append(HoldChanged(held=True, reason="interrupted"))
+        events.append(HoldChanged(held=True, reason=abort_code(trigger.source)))
     receipt = ControlReceipt(
         Disposition.ACCEPTED, trigger.control_id, trigger.execution_id, owner, trigger.hold or state.facts.held
     )

@@ -37,6 +37,7 @@ from .events import (
 from .inbox import Row
 from .limits import LOST_MAX, LOST_WINDOW_US
 from .starting import may_start, start, start_events, start_from_rows
+from .status import abort_code
 from .triggers import Answer, Lost, Released, RetryDue, Wake
 
 __all__ = [
@@ -56,7 +57,7 @@ _IDLE_THEN_WAKE = Decision(Verdict.DECIDE, Phase.IDLE, actions=(Do(Action.WAKE),
 def abort_reason(state: State) -> str:
     """Return the stop reason code of a cancelled execution; an interruption's own text never becomes one."""
     source = state.unrecorded.source if state.unrecorded is not None else state.facts.interrupted_by
-    return "aborted_by_user" if source == "user" else "aborted"
+    return abort_code(source)
 
 
 def call_results(state: State, open_calls: Sequence[str], content: str) -> list[Event]:

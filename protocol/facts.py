@@ -34,7 +34,7 @@ from .events import (
 )
 from .limits import LOST_MAX
 from .messages import Draft, draft_size
-from .status import ThreadStatus, settled_state
+from .status import ThreadStatus, abort_code, settled_state
 
 __all__ = ["Facts", "call_ids", "message_class"]
 
@@ -236,7 +236,7 @@ def _interrupted(facts: Facts, event: ExecutionInterrupted, at: int) -> None:
     elif facts.interrupted_by == "deadline":
         facts.interrupted_by = "deadline, then interrupted"  # recorded once; it changes nothing
     if event.hold:
-        facts.held, facts.hold_reason = True, "interrupted"
+        facts.held, facts.hold_reason = True, abort_code(event.source)
 
 
 def _added(facts: Facts, event: MessageAdded, at: int) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-__all__ = ["FAILED_REASONS", "Outcome", "RunState", "ThreadStatus", "settled_state"]
+__all__ = ["FAILED_REASONS", "Outcome", "RunState", "ThreadStatus", "abort_code", "settled_state"]
 
 RunState = Literal["idle", "running", "failed"]
 Outcome = Literal["succeeded", "cancelled", "failed"]
@@ -42,6 +42,11 @@ FAILED_REASONS: frozenset[str] = frozenset(
         "storage_full",
     }
 )
+
+
+def abort_code(source: str | None) -> str:
+    """Return the code of an interruption, for the run status and a hold alike; its own text never becomes one."""
+    return "aborted_by_user" if source == "user" else "aborted"
 
 
 def settled_state(outcome: Outcome | None, reason: str | None) -> RunState:

@@ -82,7 +82,7 @@ def test_stop_interrupts_and_holds_in_one_commit_and_says_so_in_the_status(eithe
     status = thread.status().result(PATIENCE_S)
     assert (status.state, status.reason) == ("idle", "aborted_by_user")
     state = thread.state().result(PATIENCE_S)
-    assert (state.held, state.hold_reason) == (True, "interrupted")
+    assert (state.held, state.hold_reason) == (True, "aborted_by_user")
     assert tags(thread)[-2:] == ["THREAD_EXECUTION_INTERRUPTED", "THREAD_EXECUTION_FINISHED"]
 
 
