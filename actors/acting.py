@@ -232,6 +232,11 @@ class Acting:
             self._retry = None
         if self.services.store.failure() is None:
             self._retry = self._after(delay, RetryDue)
+        shown = self.entry.snapshot
+        if what == "LOST" and attempts == 1 and shown is not None and self.entry.watch is not None:
+            # Who asks is told that it is lost, though that cannot be written yet; so must be those who only listen.
+            self.services.hub.published(self.entry, None, shown, [], 0)
+            self.services.hub.flush(self.entry)
 
     def retry_taken(self) -> None:
         """The retry came: another may be armed."""

@@ -315,6 +315,30 @@ def test_on_a_full_disk_the_open_succeeds_and_what_was_lost_is_settled_when_ther
     assert on.ask(thread.submit("x")).disposition == "accepted"
 
 
+def test_those_who_listen_learn_that_it_is_lost_before_there_is_room_to_settle_it(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    with thread.stream() as stream:
+        stream.next(0)
+        thread.submit("go").add_done_callback(lambda reply: reply.error())
+        while on.turn():
+            pass
+        on.store.lose_next(written=True)
+        on.commit()
+        while on.turn():
+            pass
+        on.commit()  # the barrier
+        while on.turn():
+            pass
+        on.refuse()
+        on.act()
+        frames = [stream.next(0) for _ in range(3)]
+
+    assert thread.status().result().state == "failed"
+    assert [frame["type"] for frame in frames] == ["THREAD_EXECUTION_STARTED", "thread_status", "thread_status"]
+    assert frames[-1]["status"] == thread.status().result().to_wire()
+
+
 def test_a_record_that_cannot_be_read_does_not_keep_the_others_from_being_served(
     stage: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
