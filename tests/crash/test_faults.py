@@ -128,7 +128,9 @@ def test_a_store_on_disk_that_fails_at_any_one_commit_breaks_no_promise(kind: st
     def make(agents: Any, **fault: Any) -> RealWorld:
         return RealWorld(LmdbStore(tmp_path / str(next(stores))), agents, **fault)
 
-    assert len(every_n(make, kind)) > 30
+    # Every commit failed once, until a run had none to fail. How many of these a caller heard of depends on which mails
+    # happened to share a batch: 28 to 45 here.
+    assert len(every_n(make, kind)) > 20
 
 
 @pytest.mark.slow

@@ -423,8 +423,9 @@ class World:
         oracles.note_crash(self)
         if facts.execution_id is not None:
             state.active = facts.execution_id
+            state.resumes = self.script.resumes
             self._decide(Mail("lost", target=facts.execution_id))
-        elif facts.rows:
+        elif facts.rows or facts.resuming:
             self._decide(Mail("wake"))
         self._hand_over()
 
