@@ -251,6 +251,7 @@ class Acting:
         """The tombstone is durable: the thread is gone for everybody."""
         from .directory import not_found
 
+        self.drop_timers()
         gone = not_found(self.entry.thread_id)
         fail_waiters(self.entry, gone)
         # What waited behind the tombstone must not be decided on facts that the store has no more.
@@ -324,6 +325,9 @@ class Acting:
         """Nothing is in flight and nobody owns the slot: this actor may go when its time has come."""
         for call in self.services.idle_callbacks:
             call()
+        if self.blocked is not None and self._retry is None and self.services.store.failure() is None:
+            self.blocked = None  # it was tried again, and there was nothing left to do
+            self.show_phase()
         if not self._actor.is_free():
             return
         if self.services.options.always_evict or self.entry.gone:

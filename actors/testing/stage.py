@@ -59,6 +59,13 @@ class StageStore(MemoryStore):
         self._instead = (error or StoreFailed("input/output error (on purpose)"), False)
         self._breaks = True
 
+    def step(self) -> int:
+        """Write and answer the next group; what was asked for it is over with it, were it but a barrier."""
+        answered = super().step()
+        if answered:
+            self._instead, self._breaks = None, False
+        return answered
+
     def write(self, batches: list[Batch], barriers: Barriers, answers: list[Answer]) -> TreadleError | None:
         """Apply one group, or refuse it; called by the writer."""
         instead, self._instead = self._instead, None

@@ -236,6 +236,44 @@ def test_a_submit_that_starts_meanwhile_takes_the_place_of_the_retry(stage: Ente
     assert puppet.texts == ["go", "now", "waited"]
 
 
+def blocked_at_rest(on: Stage, thread: Thread) -> None:
+    """Let the START of a waiting input be refused."""
+    puppet: Any = on.agents[0]
+    started(on, thread)
+    on.ask(thread.submit("waits", on_busy="queue", input_id="i"))
+    puppet.returns()
+    on.act()
+    on.commit()
+    on.act()
+    on.refuse()
+    on.act()
+    assert on.runtime.ready() == (False, [f"blocked: {thread.id}"])
+
+
+def test_what_was_blocked_and_is_withdrawn_blocks_nothing_any_more(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    blocked_at_rest(on, thread)
+    assert on.ask(thread.withdraw("i")) == "withdrawn"
+    on.advance(1)
+    on.settle()
+
+    assert thread.explain().result().blocked is None
+    assert on.runtime.ready() == (True, [])
+
+
+def test_a_thread_that_is_deleted_while_it_is_blocked_leaves_nothing_behind(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    blocked_at_rest(on, thread)
+    on.ask(on.runtime.delete_thread(thread.id))
+    on.settle()
+
+    assert on.runtime.ready() == (True, [])
+    assert on.services.directory.counts()["actors"] == 0
+    assert on.clock.pending() == 1  # the sweep's
+
+
 @pytest.mark.parametrize("target", ["execution", "queued input"])
 def test_a_wait_is_answered_when_what_it_waits_for_ends(stage: Enter, target: str) -> None:
     puppet = Puppet()
