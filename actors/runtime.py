@@ -65,8 +65,7 @@ class Runtime:
         release_timeout: seconds for closing what an execution owns.
         workers: plain-function agents at once.
         clock: for tests.
-        on_report: called with a name and details when the runtime has something to report, a crash or a quarantine; on a
-            worker of its own.
+        on_report: called with a name and details of what there is to report, as a crash; on a worker of its own.
 
     Attributes:
         opened: what the open found and did.
