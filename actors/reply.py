@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["Reply", "WaitGuard", "current_wait", "forbid_blocking"]
 
 T = TypeVar("T")
-U = TypeVar("U")
 
 logger = logging.getLogger("treadle")
 
@@ -231,27 +230,6 @@ class Reply(Generic[T]):
     def remove_done_callback(self, callback: Callable[[Reply[T]], object]) -> None:
         """Take a callback back; does no harm once it was called."""
         self._delist(callback)
-
-    def then(self, convert: Callable[[T], U]) -> Reply[U]:
-        """Return a reply with the converted value; an error, or what `convert` raises, passes on.
-
-        Args:
-            convert: runs on the worker that sets this reply; must be quick and must not block.
-        """
-        following: Reply[U] = Reply()
-
-        def carry(reply: Reply[T]) -> None:
-            error = reply.error()
-            if error is None:
-                try:
-                    following.set(convert(reply.result()))
-                except Exception as raised:  # noqa: BLE001 - it belongs to whoever waits for the converted value
-                    error = raised
-            if error is not None:
-                following.fail(error)
-
-        self.add_done_callback(carry)
-        return following
 
     def _enlist(self, waiter: Callable[[Reply[T]], object]) -> bool:
         with _LOCK:

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
+from ..protocol.ids import format_id
 from ..protocol.limits import (
     DRAIN_TIMEOUT_S,
     IDLE_AFTER_S,
@@ -106,7 +107,7 @@ def new_id(time_us: int) -> str:
         drawn = os.urandom(_CHANCE_BYTES * 512)
         chance = drawn[:_CHANCE_BYTES]
         _chance.extend(drawn[at : at + _CHANCE_BYTES] for at in range(_CHANCE_BYTES, len(drawn), _CHANCE_BYTES))
-    return f"{time_us:014x}{chance.hex()}"
+    return format_id(time_us, chance)
 
 
 # A child must not draw what its parent draws.

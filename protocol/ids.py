@@ -56,9 +56,9 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def format_id(time_us: int, random_bits: int) -> str:
-    """Return 32 hex digits that sort by time: 56 bits of microseconds, then 72 bits of chance.
+def format_id(time_us: int, chance: bytes) -> str:
+    """Return 32 hex digits that sort by time: 56 bits of microseconds, then nine bytes of chance.
 
     Ordered ids keep a thread's index rows together as they grow, which halves the pages that a commit touches.
     """
-    return f"{time_us & (1 << 56) - 1:014x}{random_bits & (1 << 72) - 1:018x}"
+    return f"{time_us & (1 << 56) - 1:014x}{chance.hex()}"

@@ -294,19 +294,6 @@ def test_a_callback_runs_on_the_worker_that_sets_or_at_once_and_its_error_is_onl
     assert caplog.text.count("A done callback of a reply failed") == 2
 
 
-def test_then_converts_the_value_and_passes_errors_on() -> None:
-    source: Reply[int] = Reply()
-    good, bad = source.then(str), source.then(lambda value: value // 0)
-    source.set(3)
-    lost = Reply[int].failed(KeyError("k")).then(str)
-
-    assert good.result() == "3"
-    with pytest.raises(ZeroDivisionError):
-        bad.result()
-    with pytest.raises(KeyError):
-        lost.result()
-
-
 def test_an_error_that_nobody_took_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "treadle"):
         Reply[int]().fail(ValueError("lost"))
