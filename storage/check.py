@@ -66,6 +66,7 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
     The store may be closed, open in another process, or open in this one: then its own environment is used.
 
     Raises:
+        InvalidInput: `invalid_path`; it is no path.
         NotAStore, SchemaTooNew, CorruptRecord, StoreFailed: it cannot be read as a store at all.
     """
     owner = open_here(path)

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+from pathlib import Path
+from typing import Final
 
 import lmdb
 
-from ..protocol.errors import NotAStore
+from ..protocol.errors import InvalidInput, NotAStore, shorten
 from .lmdb_errors import open_error
 from .owner import OWNER_FILE
 from .schema import open_tables
 from .tables import Table
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["DATA_FILE", "LOCK_FILE", "check_directory", "check_store"]
+__all__ = ["DATA_FILE", "LOCK_FILE", "check_directory", "check_store", "store_path"]
 
 DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
 _OURS: Final = frozenset({OWNER_FILE, DATA_FILE, LOCK_FILE})
 # mkfs makes lost+found; a file system of its own is a fine place for a store.
 _NOBODYS: Final = frozenset({"lost+found"})
+
+
+def store_path(path: object) -> Path:
+    """Return the path that a caller gave for a store. Looks at no file.
+
+    Raises:
+        InvalidInput: `invalid_path`; no system and no LMDB could open it, or it is empty: that would be wherever the
+            process happens to stand.
+    """
+    try:
+        text = os.fspath(path)  # type: ignore[call-overload]  # whatever the caller gave
+        if isinstance(text, str) and text and b"\0" not in text.encode():
+            return Path(text)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise _no_path(path) from error
+    raise _no_path(path)
+
+
+def _no_path(path: object) -> InvalidInput:
+    return InvalidInput(
+        f"the path of a store is non-empty Unicode text without NUL, or a path object, not {shorten(path)}",
+        code="invalid_path",
+        value=shorten(path),
+    )
 
 
 def check_directory(directory: Path) -> None:

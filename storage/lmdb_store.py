@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import uuid
-from pathlib import Path
 from typing import Final, Literal
 
 import lmdb
@@ -13,7 +12,7 @@ import lmdb
 from ..protocol.errors import InvalidInput, StoreClosed, StoreFailed, StoreInUse, TreadleError, shorten
 from ..protocol.limits import ABANDONED_MAX, WORKERS_MAX
 from .batch import Answer, Batch, Confirm, tell
-from .directory import check_directory, check_store
+from .directory import check_directory, check_store, store_path
 from .environment import Environment, open_environment
 from .lmdb_engine import LmdbEngine
 from .lmdb_errors import read_error
@@ -41,7 +40,7 @@ class LmdbStore:
         read_only: no writes and no owner lock, so it may be opened beside its owner, from another process.
 
     Raises:
-        InvalidInput: `invalid_option`; an option is none of these.
+        InvalidInput: `invalid_path` or `invalid_option`; the path or an option is none of these.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class LmdbStore:
             raise _bad_option("map_size is a number of bytes", map_size)
         if type(max_readers) is not int or max_readers < 1:
             raise _bad_option("max_readers is a whole number of at least 1", max_readers)
-        self.path = Path(path)
+        self.path = store_path(path)
         self._sync = durability == "full"
         self._map_size = map_size
         self._max_readers = max_readers
@@ -198,7 +197,7 @@ _open_stores: set[LmdbStore] = set()
 def open_here(path: str | os.PathLike[str]) -> LmdbStore | None:
     """Return the store object by which this process has a directory open, or None: LMDB must not open a file twice."""
     try:
-        wanted = Path(path).stat()
+        wanted = store_path(path).stat()
     except OSError:
         return None
     for store in list(_open_stores):

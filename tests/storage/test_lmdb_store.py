@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
-from treadle.protocol.errors import CorruptRecord, InvalidInput, StoreClosed, StoreFailed, StoreInUse
+from treadle.protocol.errors import CorruptRecord, InvalidInput, StoreClosed, StoreFailed, StoreInUse, shorten
 from treadle.storage import lmdb_store
 from treadle.storage.batch import COMMITTED, Answer
-from treadle.storage.lmdb_store import LmdbStore
+from treadle.storage.check import check, main
+from treadle.storage.lmdb_store import LmdbStore, open_here
 from treadle.storage.schema import BOOT_KEY
 from treadle.storage.tables import Table
 from treadle.storage.writer import Writer
 
 from .driving import PATIENCE_S, Answers, Process, batch, contents, key, read, run, write
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 J = Table.JOURNAL
 
@@ -171,6 +170,46 @@ def test_an_option_that_is_none_is_refused_with_its_value(tmp_path: Path, option
 
     assert caught.value.code == "invalid_option"
     assert caught.value.details["value"] == repr(next(iter(options.values())))
+
+
+class BytesPath:
+    def __fspath__(self) -> bytes:
+        return b"data"
+
+
+class NumberPath:
+    def __fspath__(self) -> int:
+        return 5
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "a\0b",
+        "",
+        "\ud800",
+        b"data",
+        b"a\0b",
+        5,
+        None,
+        True,
+        ["data"],
+        BytesPath(),
+        NumberPath(),
+        Path("a\0b"),
+    ],
+    ids=ascii,
+)
+def test_what_is_no_path_is_refused_with_its_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    for take in (LmdbStore, check, open_here):
+        with pytest.raises(InvalidInput) as caught:
+            take(path)
+        assert caught.value.code == "invalid_path"
+        assert caught.value.details == {"value": shorten(path)}
+    assert main([path]) == 2
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("durability", "sync"), [("full", True), ("process", False)])
