@@ -164,13 +164,18 @@ def _check_env(env: object) -> dict[str, str] | None:
     if env is None:
         return None
     checked = check_value(env, path="$.env")
-    given = checked if isinstance(checked, dict) else {}
-    values = {name: value for name, value in given.items() if isinstance(value, str)}
-    if not isinstance(checked, dict) or len(values) != len(checked):
-        raise InvalidInput(
-            f"env is a dict of names to strings, not {shorten(env)}",
-            code="invalid_value",
-            path="$.env",
-            value=shorten(env),
-        )
-    return values
+    if not isinstance(checked, dict):
+        raise _bad_env("env is a dict of names to strings", "$.env", env)
+    variables: dict[str, str] = {}
+    for name, value in checked.items():
+        # What no process could be given is refused here, and not by the first process of a thread that is stored.
+        if not name or "=" in name or "\0" in name:
+            raise _bad_env("a variable's name is not empty and holds neither '=' nor NUL", "$.env", name)
+        if not isinstance(value, str) or "\0" in value:
+            raise _bad_env("a variable is a string without NUL", f"$.env.{shorten(name, 40)}", value)
+        variables[name] = value
+    return variables
+
+
+def _bad_env(said: str, path: str, value: object) -> InvalidInput:
+    return InvalidInput(f"{said}, not {shorten(value)}", code="invalid_value", path=path, value=shorten(value))

@@ -274,7 +274,7 @@ class Runtime:
             user_id: whom it belongs to.
             arguments: JSON data that the agent finds in `state.arguments`.
             tags: names to find it by.
-            env: variables of the thread.
+            env: variables of the thread: such names and texts as a process may be given.
 
         Raises:
             AgentNotFound, ThreadExists, InvalidInput, LimitExceeded: nothing was stored.

@@ -58,7 +58,10 @@ def test_an_agent_is_given_by_itself_or_by_name(stage: Enter) -> None:
         ({"tags": [None]}, "invalid_name"),
         ({"tags": [str(n) for n in range(TAGS_MAX + 1)]}, "limit_exceeded"), ({"tags": ["x" * (TAG_LENGTH_MAX + 1)]}, "limit_exceeded"),
         ({"env": []}, "invalid_value"), ({"env": {"K": 1}}, "invalid_value"), ({"env": {1: "v"}}, "invalid_value"),
-        ({"env": {"K": None}}, "invalid_value"),
+        ({"env": {"K": None}}, "invalid_value"), ({"env": {"A=": "v"}}, "invalid_value"), ({"env": {"=A": "v"}}, "invalid_value"),
+        ({"env": {"A\0": "v"}}, "invalid_value"), ({"env": {"": "v"}}, "invalid_value"), ({"env": {"A": "v\0"}}, "invalid_value"),
+        ({"env": {"A\ud800": "v"}}, "invalid_value"), ({"env": {"A": "\ud800"}}, "invalid_value"),
+        ({"env": {"A": "x" * VALUE_BYTES_MAX}}, "limit_exceeded"),
     ],
     ids=lambda given: str(given)[:40],
 )  # fmt: skip
@@ -72,6 +75,25 @@ def test_bad_input_comes_through_the_reply_and_writes_nothing(stage: Enter, opti
     assert error.code == code
     assert on.store.pending() == 0
     assert on.services.directory.take_number() == before + 1  # not even a number was spent
+
+
+@pytest.mark.parametrize(
+    ("env", "path", "value"),
+    [
+        ({"fine": "v", "A=": "v"}, "$.env", "'A='"),
+        ({"A\0B": "v"}, "$.env", r"'A\x00B'"),
+        ({"A": "v\0"}, "$.env.'A'", r"'v\x00'"),
+        ({"A": 7}, "$.env.'A'", "7"),
+        ("A=v", "$.env", "'A=v'"),
+    ],
+    ids=str,
+)
+def test_a_variable_that_no_process_can_have_is_named(stage: Enter, env: object, path: str, value: str) -> None:
+    error = stage(Puppet()).runtime.create_thread("puppet", env=env).error()  # type: ignore[arg-type]
+
+    assert isinstance(error, InvalidInput)
+    assert error.details == {"path": path, "value": value}
+    assert value in str(error)
 
 
 def test_an_id_is_used_once(stage: Enter) -> None:
