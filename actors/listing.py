@@ -1,4 +1,7 @@
-"""Owns the list of threads: pages by creation, by activity, by user. Costs the page, wakes no actor."""
+"""Owns the list of threads: pages by creation, by activity, by user. Wakes no actor.
+
+A page costs the page, and what its filters pass over; a user's threads by activity cost the threads of that user.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from ..protocol.facts import Facts
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from ..storage.codec import decode_facts
-from ..storage.head import HEAD_SIZE
+from ..storage.head import HEAD_SIZE, unpack_head
 from ..storage.keys import numbered, prefix_end, user_key_prefix
 from ..storage.tables import Table
 from .reads import check_number
@@ -17,7 +20,7 @@ from .snapshot import Snapshot, at_rest
 
 if TYPE_CHECKING:
     from ..protocol.status import RunState, ThreadStatus
-    from ..storage.store import View
+    from ..storage.store import Store, View
     from .services import Services
 
 __all__ = ["ThreadPage", "ThreadSummary", "list_threads"]
@@ -76,9 +79,10 @@ def list_threads(
     start = _cursor(after)
     found: list[ThreadSummary] = []
     unreadable: dict[int, str] = {}
+    ranked = None if user is None or order == "created" else _rank(services.store, user, start, unreadable)
     while True:
         with services.store.view() as view:
-            rows = _rows(view, user, order, start)
+            rows = _rows(view, user, order, start) if ranked is None else _take(ranked)
             for place, number in rows:
                 start = place
                 try:
@@ -117,6 +121,40 @@ def _rows(view: View, user: str | None, order: str, start: int | None) -> list[t
         return [(int.from_bytes(key[-8:], "big"),) * 2 for key, _ in rows]
     rows = view.scan(Table.THREADS, b"" if start is None else numbered(start + 1), None, limit=_SCAN)
     return [(int.from_bytes(key, "big"),) * 2 for key, _ in rows]
+
+
+def _rank(store: Store, user: str, start: int | None, unreadable: dict[int, str]) -> list[tuple[int, int]]:
+    """Return (place, thread number) of all threads of a user behind a place in the order of activity, the last first.
+
+    Each thread's head has its place in that order. Walking the order itself would meet everybody's threads.
+    """
+    places: list[tuple[int, int]] = []
+    after: int | None = None
+    while True:
+        with store.view() as view:
+            rows = _rows(view, user, "created", after)
+            for place, number in rows:
+                after = place
+                key = numbered(number)
+                row = view.get(Table.THREADS, key)
+                if row is None:
+                    continue
+                try:
+                    change = unpack_head(row, key).change
+                except CorruptRecord as error:
+                    unreadable[number] = str(error)
+                    continue
+                if start is None or change < start:
+                    places.append((change, number))
+        if len(rows) < _SCAN:
+            places.sort()
+            return places
+
+
+def _take(ranked: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    taken = ranked[: -_SCAN - 1 : -1]
+    del ranked[-_SCAN:]
+    return taken
 
 
 def _summary(services: Services, view: View, number: int) -> ThreadSummary | None:

@@ -28,7 +28,7 @@ def on(stage: Enter, puppet: Puppet) -> Stage:
     """Three threads after the death of their process; two of them ran, and the record of one of these is damaged."""
     on = stage(puppet)
     for thread_id in ("damaged", "ran", "rested"):
-        thread = on.thread(thread_id=thread_id)
+        thread = on.thread(thread_id=thread_id, user_id="u")
         if thread_id != "rested":
             on.ask(thread.submit("go"))
             on.settle()
@@ -66,11 +66,17 @@ def test_whatever_is_asked_of_it_is_answered_with_the_damage(on: Stage) -> None:
 
 
 @pytest.mark.parametrize("order", ["created", "activity"])
-def test_lists_show_the_others_and_say_what_they_leave_out(on: Stage, order: Literal["created", "activity"]) -> None:
+@pytest.mark.parametrize("user_id", [None, "u"])
+@pytest.mark.parametrize("left", [HEAD_SIZE + 5, HEAD_SIZE - 5])
+def test_lists_show_the_others_and_say_what_they_leave_out(
+    on: Stage, order: Literal["created", "activity"], user_id: str | None, left: int
+) -> None:
     on.reopen()
     on.settle()
-    page = on.runtime.threads(order=order).result()
+    rows = on.store._now.tables[Table.THREADS].values
+    rows[numbered(1)] = rows[numbered(1)][:left]
+    page = on.runtime.threads(order=order, user_id=user_id).result()
 
     assert sorted(summary.id for summary in page.threads) == ["ran", "rested"]
     assert list(page.unreadable) == [1]
-    assert "threads" in page.unreadable[1]
+    assert "thread" in page.unreadable[1]

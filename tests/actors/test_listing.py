@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
@@ -31,6 +31,31 @@ def pages(on: Stage, **options: Any) -> list[list[str]]:
 
 def ids(on: Stage, **options: Any) -> list[str]:
     return [one for page in pages(on, **options) for one in page]
+
+
+class CountedView:
+    """A view that notes the key of every row it gives out."""
+
+    def __init__(self, view: Any, reads: list[bytes]) -> None:
+        self._view = view
+        self._reads = reads
+
+    def __enter__(self) -> Self:
+        self._view.__enter__()
+        return self
+
+    def __exit__(self, *how: object) -> None:
+        self._view.__exit__(*how)
+
+    def get(self, table: int, key: bytes) -> bytes | None:
+        self._reads.append(key)
+        found: bytes | None = self._view.get(table, key)
+        return found
+
+    def scan(self, table: int, low: bytes, high: bytes | None, **options: Any) -> list[tuple[bytes, bytes]]:
+        rows: list[tuple[bytes, bytes]] = self._view.scan(table, low, high, **options)
+        self._reads += [key for key, _ in rows]
+        return rows
 
 
 @pytest.fixture
@@ -67,7 +92,42 @@ def test_filters_may_be_combined(on: Stage) -> None:
     assert ids(on, agent=on.agents[1], user_id="u0") == ["t3"]
     assert ids(on, user_id="u") == []  # no prefix of an id
     assert ids(on, agent="nobody") == []
-    assert ids(on, user_id="u1", order="activity", limit=1) == ["t7", "t4", "t1"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4])
+@pytest.mark.parametrize("scan", [1, 2, 256])
+def test_a_users_threads_come_in_the_order_of_their_activity(
+    on: Stage, limit: int, scan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_SCAN", scan)
+    for moved in ("t7", "t2", "t4", "t5"):
+        on.ask(on.runtime.thread(moved).submit("go"))
+
+    assert ids(on, user_id="u1", order="activity", limit=limit) == ["t4", "t7", "t1"]
+    assert ids(on, user_id="u1", order="activity", limit=limit, state="running") == ["t4", "t7"]
+    assert ids(on, user_id="u2", order="activity", limit=limit, agent="b") == ["t5"]
+    assert ids(on, user_id="u", order="activity") == []  # no prefix of an id
+
+
+def test_a_users_threads_by_activity_cost_no_reads_of_other_users_threads(
+    on: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = on.store.view
+    reads: list[bytes] = []
+
+    def counted() -> CountedView:
+        return CountedView(whole(), reads)
+
+    monkeypatch.setattr(on.store, "view", counted)
+    costs = []
+    for _ in range(2):
+        reads.clear()
+        assert ids(on, user_id="u1", order="activity", limit=2) == ["t7", "t4", "t1"]
+        costs.append(len(reads))
+        for _ in range(50):
+            on.thread("a", user_id="u2")
+
+    assert costs[0] == costs[1]
 
 
 def test_the_state_is_what_is_published_and_its_change_is_activity(on: Stage) -> None:
