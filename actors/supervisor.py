@@ -13,6 +13,7 @@ from ..protocol.errors import AppendConflict, ThreadActorCrashed, ThreadQuaranti
 from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
 from ..protocol.triggers import Lost
 from ..storage.reading import read_thread, thread_number
+from ..storage.schema import boot_id_of
 from .building import Building
 from .directory import Entry, not_found
 from .intensity import Intensity
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.facts import Facts
+    from ..storage.head import Head
+    from ..storage.store import View
     from .execution import Execution
     from .services import Services
 
@@ -82,6 +85,7 @@ class Supervisor:
         with self._services.store.view() as view:
             buried = fallen is not None and not thread_number(view, entry.thread_id)
             found = None if entry.gone or buried else read_thread(view, entry.number)
+            boot_id = self._last_writer(view, found)
         if buried and not entry.gone:
             self._bury(entry)
         refusal: TreadleError | None = entry.quarantine or (None if found is not None else not_found(entry.thread_id))
@@ -101,7 +105,7 @@ class Supervisor:
             # The last life may have fallen between a commit and showing it.
             self._services.hub.published(entry, None, entry.snapshot, [], 0)
             self._services.hub.flush(entry)
-        self._begin(actor, facts, fallen)
+        self._begin(actor, facts, boot_id, fallen)
         return actor.receive
 
     def _bury(self, entry: Entry) -> None:
@@ -111,7 +115,14 @@ class Supervisor:
         self._services.hub.flush(entry)
         self.remove_contents(entry.number)
 
-    def _begin(self, actor: ThreadActor, facts: Facts, fallen: _Fallen | None) -> None:
+    def _last_writer(self, view: View, found: tuple[Head, Facts] | None) -> str:
+        """Return the id of the boot that wrote a thread's row, as its evidence names it where an execution is settled."""
+        boot = self._services.boot
+        if found is None or found[1].execution_id is None or found[0].boot == boot.number:
+            return boot.id
+        return boot_id_of(view, found[0].boot)
+
+    def _begin(self, actor: ThreadActor, facts: Facts, boot_id: str, fallen: _Fallen | None) -> None:
         """Settle what the last life left behind, then let it go on with the mail that waited there."""
         if fallen is not None:
             actor.inherit(fallen.mails)
@@ -121,7 +132,7 @@ class Supervisor:
             actor.acting.note_loss()
             lost = Lost(
                 facts.execution_id,
-                boot_id=self._services.boot.id,
+                boot_id=boot_id,
                 cause=fallen.cause if fallen is not None else "process_ended",
                 dispatched=fallen.dispatched if fallen is not None else True,
                 leftovers=fallen.leftovers if fallen is not None else (),

@@ -32,7 +32,7 @@ class ExecutionRecord(NamedTuple):
         reason: the stop reason code that the run status took from it.
         abandoned: the body did not stop within its grace and was fenced off.
         leftovers: what could not be released in time, named.
-        evidence: for a lost execution: boot id, last sequence, cause, dispatched.
+        evidence: for a lost execution: id of the boot that it was lost with, last sequence, cause, dispatched.
     """
 
     execution_id: str

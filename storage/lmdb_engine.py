@@ -104,8 +104,8 @@ class LmdbEngine:
             txn = self._environment.env.begin(write=True)
             change = self._put(txn, batches, barriers, answers)
             if self._boot is not None:
-                key, row = pack_boot(self._boot)
-                txn.put(key, row, db=self._environment.tables[Table.META])
+                for key, row in pack_boot(self._boot):
+                    txn.put(key, row, db=self._environment.tables[Table.META])
             reach(BEFORE_COMMIT)
             txn_id = txn.id()
             txn.commit()

@@ -15,6 +15,7 @@ from ..protocol.errors import InternalError, StoreClosed, StoreInUse, TreadleErr
 from .batch import COMMITTED, Answer, Batch, Confirm, tell
 from .head import conflict_over, judge, pack_row, thread_key
 from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
+from .schema import pack_boot
 from .store import Boot, Rows
 from .tables import KEY_BYTES_MAX, Table
 from .writer import Barriers, Writer
@@ -90,10 +91,15 @@ class MemoryStore:
             if self._writer is not None:
                 raise StoreInUse("this store is already open", holder="this process")
             self._boots += 1
+            boot = Boot(self._boots, uuid.uuid4().hex)
+            draft = _Draft(self._now)
+            for key, row in pack_boot(boot):
+                draft.table(Table.META).put(key, row)
+            self._now = _Snapshot(draft.tables)
             self._writer = Writer(self)
             if not self._manual:
                 self._writer.start()
-            return Boot(self._boots, uuid.uuid4().hex)
+            return boot
 
     def commit(self, batch: Batch) -> None:
         """Hand over a batch; see `Store.commit`."""

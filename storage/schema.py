@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import lmdb
 
 from ..protocol.errors import CorruptRecord, NotAStore, SchemaTooNew
-from .store import Boot
+from .store import Boot, View
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     # The handle's class is private to lmdb; nothing of it is used but its identity.
     from lmdb import _Database as Database
 
-__all__ = ["SCHEMA", "create_tables", "open_tables", "pack_boot", "unpack_boot"]
+__all__ = ["NO_BOOT_ID", "SCHEMA", "boot_id_of", "create_tables", "open_tables", "pack_boot", "unpack_boot"]
 
 SCHEMA: Final = 1
 SCHEMA_KEY: Final = b"schema"
 SCHEMA_ROW: Final = struct.Struct(">7sI")
 MAGIC: Final = b"treadle"
 BOOT_KEY: Final = b"boot"
+NO_BOOT_ID: Final = "0" * 32
 _BOOT_ROW: Final = struct.Struct(">I16s")
 
 
@@ -60,9 +61,10 @@ def create_tables(env: lmdb.Environment) -> list[Database]:
     return tables
 
 
-def pack_boot(boot: Boot) -> tuple[bytes, bytes]:
-    """Return key and value of the row in META that records a boot."""
-    return BOOT_KEY, _BOOT_ROW.pack(boot.number, bytes.fromhex(boot.id))
+def pack_boot(boot: Boot) -> tuple[tuple[bytes, bytes], ...]:
+    """Return keys and values of the rows in META that record a boot: as the last one, and by its number."""
+    boot_id = bytes.fromhex(boot.id)
+    return (BOOT_KEY, _BOOT_ROW.pack(boot.number, boot_id)), (_numbered_boot(boot.number), boot_id)
 
 
 def unpack_boot(row: bytes | None) -> Boot:
@@ -72,11 +74,21 @@ def unpack_boot(row: bytes | None) -> Boot:
         CorruptRecord: the row is not a boot record.
     """
     if row is None:
-        return Boot(0, "0" * 32)
+        return Boot(0, NO_BOOT_ID)
     if len(row) != _BOOT_ROW.size:
         raise CorruptRecord("the boot record does not decode", table="meta", key=BOOT_KEY.hex())
     number, boot_id = _BOOT_ROW.unpack(row)
     return Boot(number, boot_id.hex())
+
+
+def boot_id_of(view: View, number: int) -> str:
+    """Return the id of an earlier boot, `NO_BOOT_ID` where the store has no record of it."""
+    row = view.get(Table.META, _numbered_boot(number))
+    return NO_BOOT_ID if row is None else row.hex()
+
+
+def _numbered_boot(number: int) -> bytes:
+    return BOOT_KEY + number.to_bytes(4, "big")
 
 
 def _name(table: Table) -> bytes:

@@ -71,7 +71,7 @@ class Store(Protocol):
     """Ordered byte tables with atomic, durable, per-thread-ordered batches. All of it may be called by any worker."""
 
     def open(self) -> Boot:
-        """Open the store and return this boot. Blocks.
+        """Open the store and return this boot, which META then records, as `schema.pack_boot` says. Blocks.
 
         Raises:
             StoreInUse: another process or store object owns it; `details` names the holder.

@@ -62,6 +62,7 @@ def test_an_open_settles_every_execution_that_died_with_its_process(stage: Enter
     threads = [on.thread() for _ in range(10)]
     executions = {thread.id: started(on, thread) for thread in threads}
     idle = on.thread()
+    lost_with = on.services.boot.id
     on.kill()
     before = on.clock.now_us()
     report = on.reopen().opened
@@ -77,13 +78,30 @@ def test_an_open_settles_every_execution_that_died_with_its_process(stage: Enter
         assert thread.execution(execution_id).result().status == "interrupted"
         lost = lives(on, thread_id)[-1]
         assert (lost.type, lost.boot_id, lost.last_sequence, lost.cause, lost.dispatched) == (
-            "THREAD_EXECUTION_LOST", report.boot_id, 2, "process_ended", True,
+            "THREAD_EXECUTION_LOST", lost_with, 2, "process_ended", True,
         )  # fmt: skip
         with thread.stream() as stream:
             assert stream.next(0)["status"]["state"] == "failed"
         assert on.ask(thread.submit("at once")).disposition == "accepted"
     assert on.runtime.thread(idle.id).status().result().state == "idle"
     assert tags(on, idle.id) == []
+
+
+def test_the_evidence_names_the_boot_that_was_lost_though_others_died_before_they_settled_it(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    execution_id = started(on, thread)
+    lost_with = on.services.boot.id
+    for _ in range(2):
+        on.kill()
+        on.reopen(settle=False)
+    on.kill()
+    on.reopen()
+
+    record = on.runtime.thread(thread.id).execution(execution_id).result()
+    assert record.evidence is not None
+    assert record.evidence["boot_id"] == lost_with
+    assert lost_with != on.services.boot.id
 
 
 def test_an_open_returns_only_once_the_settling_is_durable(stage: Enter) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from treadle.protocol.errors import CorruptRecord, NotAStore, SchemaTooNew
 from treadle.storage.schema import (
+    BOOT_KEY,
     MAGIC,
     SCHEMA,
     SCHEMA_KEY,
@@ -96,7 +97,7 @@ def test_a_store_that_lacks_a_table_is_corrupt(env: lmdb.Environment, tmp_path: 
 def test_a_boot_comes_back_from_its_row() -> None:
     boot = Boot(2**32 - 1, "0123456789abcdef" * 2)
 
-    assert unpack_boot(pack_boot(boot)[1]) == boot
+    assert unpack_boot(dict(pack_boot(boot))[BOOT_KEY]) == boot
     assert unpack_boot(None) == Boot(0, "0" * 32)
 
 

@@ -19,6 +19,7 @@ from treadle.storage.faults import FaultyStore
 from treadle.storage.head import Head, thread_key
 from treadle.storage.lmdb_store import LmdbStore
 from treadle.storage.memory_store import MemoryStore
+from treadle.storage.schema import BOOT_KEY, NO_BOOT_ID, boot_id_of, unpack_boot
 from treadle.storage.tables import KEY_BYTES_MAX, Table
 
 from .driving import PATIENCE_S, Answers, barrier, batch, contents, head, key, read, write
@@ -595,8 +596,12 @@ def test_each_open_is_a_new_boot_and_keeps_the_contents(closed: Store) -> None:
     assert [boot.number for boot in boots] == [1, 2, 3]
     assert len({boot.id for boot in boots}) == 3
     assert all(len(bytes.fromhex(boot.id)) == 16 for boot in boots)
-    closed.open()
+    last = closed.open()
     assert len(contents(closed, J)) == 3
+    with closed.view() as view:
+        assert [boot_id_of(view, boot.number) for boot in boots] == [boot.id for boot in boots]
+        assert unpack_boot(view.get(Table.META, BOOT_KEY)) == last
+        assert boot_id_of(view, 5) == NO_BOOT_ID
 
 
 def test_barriers_end_with_the_boot(store: Store) -> None:
