@@ -125,7 +125,7 @@ class Building(Encoding):
     def _deliver(self, answer: Answer) -> None:
         assert self._mailbox is not None
         self.answer = answer
-        self._mailbox.put(Mail(self), internal=True)
+        self._mailbox.answered(self)
 
     def done(self) -> None:
         """Let go of what refers back to this, so that nothing of it waits for the collector."""

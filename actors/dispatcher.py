@@ -12,6 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..protocol.errors import RuntimeClosed, ThreadActorCrashed
+from .burst import collect_wakes, settle_wakes, stop_collecting
 from .mailbox import DRAIN_BUDGET
 from .reply import forbid_blocking
 
@@ -45,11 +46,49 @@ class _Call:
         logger.debug("The dispatcher stopped before it ran %r", self._call)
 
 
+class _Answers:
+    """The store's answers, in order: a group of batches is answered at once, and one turn serves many of them."""
+
+    __slots__ = ("_in_line", "_put", "_waiting")
+
+    def __init__(self, put: Callable[[_Turn], object]) -> None:
+        self._put = put
+        self._waiting: deque[tuple[Mailbox, object]] = deque()
+        self._in_line = False
+
+    def add(self, mailbox: Mailbox, answer: object) -> None:
+        self._waiting.append((mailbox, answer))
+        # The append comes before this look, and a drain lowers the flag before it takes: who sees it raised is served.
+        if not self._in_line:
+            self._in_line = True
+            self._put(self)
+
+    def drain(self, budget: int) -> None:
+        waiting = self._waiting
+        self._in_line = False
+        for _ in range(min(budget, len(waiting))):
+            mailbox, answer = waiting.popleft()
+            mailbox.hand(answer)
+        if waiting and not self._in_line:
+            self._in_line = True
+            self._put(self)
+
+    def refuse(self, _error: Callable[[], BaseException]) -> list[object]:
+        self._in_line = False
+        refused: list[object] = []
+        while self._waiting:
+            refused.append(self._waiting.popleft()[1])
+        return refused
+
+
 class _Stop:
     """The end of the line for one worker."""
 
 
 _STOP: Final = _Stop()
+
+_TURNS_PER_WAKE: Final = 32
+"""Turns taken, while there are more, before the loops that are owed a wake get it: about a millisecond."""
 
 
 def report_crash(mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
@@ -83,6 +122,7 @@ class Dispatcher:
         self.on_crash = on_crash
         self._line: SimpleQueue[_Turn | _Stop] = SimpleQueue()
         self._put: Callable[[_Turn | _Stop], object] = self._line.put
+        self._answers = _Answers(self._enter)
         self._suspects: dict[Mailbox, Mail] = {}
         self._workers = [
             threading.Thread(target=self._work, name=f"treadle-dispatcher-{number}", daemon=True)
@@ -102,6 +142,12 @@ class Dispatcher:
     def schedule(self, mailbox: Mailbox) -> None:
         """Put a mailbox in line; its own to call."""
         self._put(mailbox)
+
+    def answer(self, mailbox: Mailbox, answer: object) -> None:
+        """Have a store's answer handed to a mailbox, before the mail that waits there; any worker, never blocks."""
+        self._answers.add(mailbox, answer)
+        if self.stopped:
+            self.flush()
 
     def call(self, call: Callable[[], object]) -> bool:
         """Run a short internal function on a dispatcher worker, in line with the mailboxes; what it raises is logged.
@@ -183,16 +229,26 @@ class Dispatcher:
 
     def _work(self) -> None:
         forbid_blocking()
-        get = self._line.get
+        get, empty = self._line.get, self._line.empty
+        owed = collect_wakes()
+        turns = 0
         while True:
             try:
+                turns += 1
+                if owed and (turns >= _TURNS_PER_WAKE or empty()):
+                    turns = 0
+                    settle_wakes(owed)
                 turn = get()
                 if turn is _STOP:
+                    stop_collecting()
                     self.flush()
                     return
                 turn.drain(DRAIN_BUDGET)  # type: ignore[union-attr]  # isinstance would cost what the identity does not
             except BaseException:
                 logger.exception("A call on a dispatcher worker failed")
+
+    def _enter(self, turn: _Turn) -> None:
+        self._put(turn)
 
     def _next(self) -> _Turn | _Stop | None:
         try:

@@ -46,6 +46,9 @@ class Scheduler(Protocol):
     def flush(self) -> None:
         """Refuse the mail of every mailbox in line, once stopped."""
 
+    def answer(self, mailbox: Mailbox, answer: object, /) -> None:
+        """Have a store's answer handed to a mailbox before the mail that waits there; any worker, never blocks."""
+
 
 class Mail:
     """One message to a receiver: its body, the reply it wants, if any, and its size in bytes."""
@@ -206,6 +209,35 @@ class Mailbox:
             if budget <= 0:
                 break
         return False
+
+    def answered(self, answer: object) -> None:
+        """Have a store's answer handed over by the dispatcher; any worker, never blocks."""
+        self._scheduler.answer(self, answer)
+
+    def hand(self, answer: object) -> None:
+        """Hand over the store's answer, before the mail that waits for it; the dispatcher's to call, on one of its workers.
+
+        It is no mail: nobody else sends it, and nothing counts it. Where the mailbox is being drained, or has no receiver,
+        it becomes mail and waits its turn. What a receiver raises goes the way of `drain`.
+        """
+        with self._lock:
+            receiver = self.receiver
+            free = receiver is not None and not self._running
+            if free:
+                self._running = get_ident()
+        if not free:
+            self.put(Mail(answer), internal=True)
+            return
+        try:
+            receiver(answer)  # type: ignore[misc, arg-type]  # free says that there is one, and it knows answers
+        except BaseException as error:  # noqa: BLE001 - as in a drain
+            self._scheduler.crashed(self, Mail(answer), error)
+        finally:
+            with self._lock:
+                self._running = 0
+                if self._queue and not self._queued:
+                    self._scheduler.schedule(self)
+                    self._queued = True
 
     def wake(self) -> None:
         """Give the mailbox a turn if it has mail: after "not yet" from `activate`, and in sweeps. Any worker."""

@@ -95,9 +95,10 @@ class ThreadActor(VirtualActor):
             and not self.entry.waiters
         )
 
-    def on_receive(self, mail: Mail) -> None:
-        """Take one mail; what this raises is a crash of this incarnation, dealt with by the supervisor."""
-        body = mail.body
+    def on_receive(self, mail: Any) -> None:
+        """Take one mail, or the store's answer; what this raises is a crash of this incarnation, dealt with by the supervisor."""
+        # An answer comes by itself, or in a mail where it had to wait its turn.
+        body = mail if mail.__class__ is Building else mail.body
         if body.__class__ is Building:
             self._answered(body)
         elif body.__class__ is Nothing:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from treadle.actors.burst import Burst, burst_for, forget_burst, register_burst
+from treadle.actors.burst import (
+    Burst,
+    burst_for,
+    collect_wakes,
+    forget_burst,
+    register_burst,
+    settle_wakes,
+    stop_collecting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -155,3 +163,63 @@ def test_a_loop_has_one_burst_until_it_is_forgotten() -> None:
         assert burst_for(loop) is None
     finally:
         loop.close()
+
+
+def test_a_worker_that_collects_owes_one_wake_a_loop_and_gives_it_when_it_settles() -> None:
+    async def main() -> None:
+        burst = Wakes(asyncio.get_running_loop())
+        ran: list[int] = []
+        owed = collect_wakes()
+        try:
+            for number in range(3):
+                assert burst.submit(lambda number=number: ran.append(number))
+            assert (burst.count, owed) == (0, [burst])
+            await asyncio.sleep(0)
+            assert ran == []
+            settle_wakes(owed)
+            await asyncio.sleep(0)
+            assert (burst.count, owed, ran) == (1, [], [0, 1, 2])
+        finally:
+            stop_collecting()
+        burst.submit(lambda: ran.append(-1))
+        assert burst.count == 2
+
+    asyncio.run(main())
+
+
+def test_only_the_worker_that_collects_holds_its_wakes_back() -> None:
+    async def main() -> None:
+        burst = Wakes(asyncio.get_running_loop())
+        collect_wakes()
+        try:
+            other = threading.Thread(target=lambda: burst.submit(lambda: None))
+            other.start()
+            other.join(GUARD)
+            assert burst.count == 1
+        finally:
+            stop_collecting()
+
+    asyncio.run(main())
+
+
+def test_a_worker_that_stops_collecting_gives_what_it_owes() -> None:
+    async def main() -> None:
+        burst = Wakes(asyncio.get_running_loop())
+        collect_wakes()
+        burst.submit(lambda: None)
+        assert burst.count == 0
+        stop_collecting()
+        assert burst.count == 1
+
+    asyncio.run(main())
+
+
+def test_a_closed_loop_is_told_of_at_once_also_where_wakes_are_collected() -> None:
+    loop = asyncio.new_event_loop()
+    burst = Burst(loop)
+    loop.close()
+    collect_wakes()
+    try:
+        assert not burst.submit(lambda: None)
+    finally:
+        stop_collecting()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from treadle.actors.burst import forget_burst, register_burst
 from treadle.actors.dispatcher import Dispatcher, ManualDispatcher
 from treadle.actors.mailbox import Mail, Mailbox
 from treadle.actors.reply import Reply
@@ -342,3 +343,100 @@ def test_a_manual_dispatcher_that_stopped_refuses() -> None:
     later = ask(mailbox, 2)
 
     assert [type(reply.error()) for reply in (in_line, later)] == [RuntimeClosed, RuntimeClosed]
+
+
+def test_an_answer_of_the_store_comes_before_the_mail_that_waits_for_it() -> None:
+    dispatcher = ManualDispatcher()
+    seen: list[object] = []
+    mailbox = Mailbox("t", dispatcher, nobody, lambda mail: seen.append(getattr(mail, "body", mail)))
+    mailbox.answered("first")
+    ask(mailbox, "mail")
+    mailbox.answered("second")
+    dispatcher.run_until_idle()
+    assert seen == ["first", "second", "mail"]
+
+
+def test_one_turn_serves_the_answers_of_a_whole_group_within_its_budget() -> None:
+    dispatcher = ManualDispatcher(budget=2)
+    seen: list[object] = []
+    boxes = [Mailbox(str(number), dispatcher, nobody, seen.append) for number in range(3)]
+    for number, mailbox in enumerate(boxes):
+        mailbox.answered(number)
+    assert len(dispatcher) == 1
+    dispatcher.step()
+    assert (seen, len(dispatcher)) == ([0, 1], 1)
+    dispatcher.step()
+    assert (seen, len(dispatcher)) == ([0, 1, 2], 0)
+
+
+def test_an_answer_becomes_mail_where_nobody_receives_or_a_drain_is_under_way() -> None:
+    dispatcher = ManualDispatcher()
+    seen: list[object] = []
+
+    def receive(mail: Mail) -> None:
+        if mail.body == "mail":
+            mailbox.hand("answer")
+            assert seen == []
+        seen.append(mail.body)
+
+    mailbox = Mailbox("t", dispatcher, lambda _mailbox: receive)
+    mailbox.answered("early")
+    dispatcher.run_until_idle()
+    assert seen == ["early"]
+    seen.clear()
+    ask(mailbox, "mail")
+    dispatcher.run_until_idle()
+    assert seen == ["mail", "answer"]
+
+
+def test_a_crash_over_an_answer_is_told_and_the_mail_behind_it_is_delivered() -> None:
+    crashes: list[tuple[object, BaseException]] = []
+    dispatcher = ManualDispatcher(on_crash=lambda _mailbox, mail, error: crashes.append((mail.body, error)))
+
+    def receive(mail: object) -> None:
+        if not isinstance(mail, Mail):
+            ask(mailbox, "behind").add_done_callback(seen.append)
+            raise bad
+        assert mail.reply is not None
+        mail.reply.set(mail.body)
+
+    bad, seen = SystemExit(), list[Reply[object]]()
+    mailbox = Mailbox("t", dispatcher, nobody, receive)
+    mailbox.answered("answer")
+    dispatcher.run_until_idle()
+    assert crashes == [("answer", bad)]
+    assert [reply.result() for reply in seen] == ["behind"]
+
+
+def test_an_answer_after_the_stop_is_reported_and_not_kept(caplog: pytest.LogCaptureFixture) -> None:
+    dispatcher = Dispatcher()
+    dispatcher.start()
+    assert dispatcher.stop()
+    seen: list[object] = []
+    Mailbox("t", dispatcher, nobody, seen.append).answered("late")
+    assert not seen
+    assert "'late'" in caplog.text
+
+
+def test_a_loop_gets_one_wake_for_all_turns_that_stand_in_line_and_none_is_kept_back() -> None:
+    wakes: list[int] = []
+    loop = asyncio.new_event_loop()
+    ran: list[int] = []
+    try:
+        loop.call_soon_threadsafe = lambda *_a, **_k: wakes.append(len(ran)) or told.set()  # type: ignore[method-assign, func-returns-value, assignment]
+        burst = register_burst(loop)
+        told = threading.Event()
+        dispatcher = Dispatcher()
+
+        def turn(number: int) -> Callable[[], object]:
+            return lambda: (ran.append(number), burst.submit(lambda: None))
+
+        for number in range(10):
+            dispatcher.call(turn(number))
+        dispatcher.start()
+        assert told.wait(GUARD)
+        assert dispatcher.stop()
+        assert wakes == [10]
+    finally:
+        forget_burst(loop)
+        loop.close()
