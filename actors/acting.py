@@ -17,7 +17,6 @@ from ..protocol.events import (
     MessageAdded,
 )
 from ..protocol.executions import ExecutionRecord, record_of
-from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
 from ..protocol.messages import said
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
 from ..storage.encoding import WORK_DELETING
@@ -26,6 +25,7 @@ from ..storage.pages import to_message
 from ..storage.tables import Table
 from .execution import Execution
 from .fence import ExecutionCancelled, ExecutionFenced
+from .intensity import retry_delay
 from .mailbox import Mail
 from .new_messages import new_messages
 from .passes import begin_pass
@@ -222,7 +222,7 @@ class Acting:
     def retry(self, about: str | None, decision: Decision, building: Building | None) -> None:
         """Try a refused commit again later, unless the store takes no more writes at all."""
         attempts = self.blocked.attempts + 1 if self.blocked is not None else 1
-        delay = min(RETRY_FIRST_S * 2 ** (attempts - 1), RETRY_LAST_S)
+        delay = retry_delay(attempts)
         state = self._actor.state
         what = "START" if state.phase is IDLE else "LOST" if state.ending and state.ending.lost else "FINISH"
         due = self.services.clock.now_us() + int(delay * 1_000_000)

@@ -1,8 +1,17 @@
-"""Owns the count of failures within a window: policy as data, after OTP's restart intensity. Restarts nothing."""
+"""Owns how often a thing may fail and when it is tried again: policy as data, after OTP. Restarts nothing."""
 
 from __future__ import annotations
 
-__all__ = ["Intensity"]
+from ..protocol.limits import RETRY_FIRST_S, RETRY_LAST_S
+
+__all__ = ["Intensity", "retry_delay"]
+
+_DOUBLINGS = 16  # far beyond the last delay; without an end the power would leave the range of floats within two hours
+
+
+def retry_delay(attempts: int) -> float:
+    """Return after how many seconds to try again what has failed `attempts` times, from 1 on."""
+    return min(RETRY_FIRST_S * 2.0 ** min(attempts - 1, _DOUBLINGS), RETRY_LAST_S)
 
 
 class Intensity:
