@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -172,7 +173,7 @@ def test_a_worker_that_collects_owes_one_wake_a_loop_and_gives_it_when_it_settle
         owed = collect_wakes()
         try:
             for number in range(3):
-                assert burst.submit(lambda number=number: ran.append(number))
+                assert burst.submit(partial(ran.append, number))
             assert (burst.count, owed) == (0, [burst])
             await asyncio.sleep(0)
             assert ran == []

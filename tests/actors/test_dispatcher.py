@@ -400,7 +400,8 @@ def test_a_crash_over_an_answer_is_told_and_the_mail_behind_it_is_delivered() ->
         assert mail.reply is not None
         mail.reply.set(mail.body)
 
-    bad, seen = SystemExit(), list[Reply[object]]()
+    bad = SystemExit()
+    seen: list[Reply[object]] = []
     mailbox = Mailbox("t", dispatcher, nobody, receive)
     mailbox.answered("answer")
     dispatcher.run_until_idle()
@@ -420,16 +421,26 @@ def test_an_answer_after_the_stop_is_reported_and_not_kept(caplog: pytest.LogCap
 
 def test_a_loop_gets_one_wake_for_all_turns_that_stand_in_line_and_none_is_kept_back() -> None:
     wakes: list[int] = []
-    loop = asyncio.new_event_loop()
     ran: list[int] = []
+    told = threading.Event()
+
+    class Loop(asyncio.SelectorEventLoop):
+        def call_soon_threadsafe(self, *_args: object, **_kwargs: object) -> asyncio.Handle:  # type: ignore[override]
+            wakes.append(len(ran))
+            told.set()
+            return asyncio.Handle(print, (), self)
+
+    loop = Loop()
     try:
-        loop.call_soon_threadsafe = lambda *_a, **_k: wakes.append(len(ran)) or told.set()  # type: ignore[method-assign, func-returns-value, assignment]
         burst = register_burst(loop)
-        told = threading.Event()
         dispatcher = Dispatcher()
 
         def turn(number: int) -> Callable[[], object]:
-            return lambda: (ran.append(number), burst.submit(lambda: None))
+            def run() -> None:
+                ran.append(number)
+                burst.submit(list)
+
+            return run
 
         for number in range(10):
             dispatcher.call(turn(number))
