@@ -250,6 +250,7 @@ class Runtime:
         # The store answers all that it holds; the dispatcher delivers it; then nobody is left to speak to.
         self._store.close()
         services.dispatcher.stop()
+        services.supervisor.refuse_fallen()
         for entry in services.directory.known_entries():
             fail_waiters(entry, RuntimeClosed("the runtime is closed", thread_id=entry.thread_id))
             entry.mailbox.refuse(lambda: RuntimeClosed("the runtime is closed"))

@@ -9,20 +9,27 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import AppendConflict, ThreadActorCrashed, ThreadQuarantined, TreadleError
+from ..protocol.errors import (
+    AppendConflict,
+    OutcomeUnknown,
+    RuntimeClosed,
+    ThreadActorCrashed,
+    ThreadQuarantined,
+    TreadleError,
+)
 from ..protocol.limits import CRASH_WINDOW_S, CRASHES_MAX, SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S
 from ..protocol.triggers import Lost
 from ..storage.reading import read_thread, thread_number
 from ..storage.schema import boot_id_of
 from .building import Building
 from .directory import Entry, not_found
-from .intensity import Intensity
+from .intensity import Intensity, retry_delay
 from .mailbox import Mail, Mailbox
 from .release import release
 from .removal import Removal
 from .snapshot import at_rest
 from .thread import ThreadActor
-from .thread_mail import Nothing, Reload
+from .thread_mail import Nothing, Reload, Settled
 from .waiting import ask_again, fail_waiters
 
 if TYPE_CHECKING:
@@ -61,6 +68,8 @@ class Supervisor:
         self._services = services
         self._fallen: dict[str, _Fallen] = {}
         self._crashes: dict[str, Intensity] = {}
+        # Where a thread's head stood at its last unknown outcome, and how often in a row it stood there.
+        self._unknown: dict[str, tuple[int, int]] = {}
         self._own = Intensity(SUPERVISOR_CRASHES_MAX, SUPERVISOR_WINDOW_S)
         self._removals: dict[int, Removal] = {}
         self._sweeping = False
@@ -183,12 +192,34 @@ class Supervisor:
         self._services.directory.dropped(entry)
         mailbox.receiver = None
         self._fail(entry, [mail, *in_flight], error)
+        self._pause(entry, mail.body, fallen, error)
         self._count(entry, error)
         self._release(entry, live, fallen)
         self._services.store.barrier(
             entry.number, self._services.boot.number, self._services.directory.next_life(),
             lambda _answer: self._cleared(entry, fallen),
         )  # fmt: skip
+
+    def _pause(self, entry: Entry, batch: object, fallen: _Fallen, error: BaseException) -> None:
+        """Let the next life wait, where the store could not say again what became of a batch at the same place.
+
+        Once is nothing unusual, and the next life reads what is there at once. But a store that never can say would have
+        it read, settle and fall without end. What waits for the settling is told that it was tried.
+        """
+        if not isinstance(error.__cause__, OutcomeUnknown) or not isinstance(batch, Building):
+            return
+        at = batch.sequence
+        before, times = self._unknown.get(entry.thread_id, (at, 0))
+        times = times + 1 if at == before else 1
+        self._unknown[entry.thread_id] = at, times
+        if times == 1:
+            return
+        fallen.left += 1
+        for mail in fallen.mails:
+            if isinstance(mail.body, Settled) and mail.reply is not None:
+                mail.reply.set(False)
+        fallen.mails = [mail for mail in fallen.mails if not isinstance(mail.body, Settled)]
+        self._services.timers.after(retry_delay(times - 1), lambda: self._cleared(entry, fallen))
 
     def _activation_failed(self, entry: Entry | None, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
         mailbox.receiver = None
@@ -290,6 +321,13 @@ class Supervisor:
         actor.mailbox.receiver = refuse
         for mail in actor.postponed():
             refuse(mail)
+
+    def refuse_fallen(self) -> None:
+        """Refuse the mail that waits for lives which will not begin any more: the dispatcher has stopped."""
+        for thread_id, fallen in list(self._fallen.items()):
+            refuse = _refusing(RuntimeClosed("the runtime is closed", thread_id=thread_id))
+            for mail in fallen.mails:
+                refuse(mail)
 
     def remove_contents(self, number: int) -> None:
         """Remove a deleted thread's contents in the background, a thousand rows a batch; any worker."""
