@@ -10,6 +10,7 @@ import lmdb
 
 from ..protocol.errors import InvalidInput, NotAStore, shorten
 from .lmdb_errors import open_error
+from .meta_pages import check_length
 from .owner import OWNER_FILE
 from .schema import open_tables
 from .tables import Table
@@ -52,7 +53,7 @@ def check_directory(directory: Path) -> None:
 
     Raises:
         NotAStore: it is no directory, or holds other things, or a database that is not ours.
-        SchemaTooNew, StorageFull, StoreFailed: see each.
+        SchemaTooNew, CorruptRecord, StorageFull, StoreFailed: see each.
     """
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -74,7 +75,7 @@ def check_store(directory: Path) -> None:
 
     Raises:
         NotAStore: it is not, or not yet.
-        SchemaTooNew, StoreFailed: see each.
+        SchemaTooNew, CorruptRecord, StoreFailed: see each.
     """
     try:
         if not (directory / DATA_FILE).stat().st_size:
@@ -88,6 +89,7 @@ def check_store(directory: Path) -> None:
 def _probe(directory: Path) -> None:
     if not (directory / DATA_FILE).stat().st_size:
         return
+    check_length(directory / DATA_FILE)
     env = lmdb.open(str(directory), readonly=True, lock=False, create=False, max_dbs=len(Table))
     try:
         open_tables(env, directory)

@@ -16,6 +16,7 @@ from ..protocol.limits import GROUP_BYTES_MAX, RELEASE_TIMEOUT_S
 from .directory import DATA_FILE, LOCK_FILE
 from .growth_lock import GrowthLock
 from .lmdb_errors import FULL, is_short_write, open_error
+from .meta_pages import check_length
 from .schema import BOOT_KEY, create_tables, open_tables, unpack_boot
 from .tables import Table
 
@@ -162,6 +163,7 @@ def open_environment(
         key = (status.st_dev, status.st_ino)
         if key in _open_here:
             raise StoreInUse(f"{directory} is open in this process", path=str(directory), holder="this process")
+        check_length(directory / DATA_FILE)
         slots = readers + _SPARE_READERS
         if not read_only:
             _reserve_lock_file(directory / LOCK_FILE, slots)

@@ -1,0 +1,93 @@
+"""Owns the question whether a data file is as long as what it holds, answered from its bytes. Never maps the file.
+
+LMDB reads through a map, and touching a page beyond the end of the file ends the process by SIGBUS: no error could be
+caught. So a file that a copy or a full disk has cut short must be found before it is mapped.
+
+The layout is that of LMDB 0.9 on a 64-bit system, in the machine's own byte order: two meta pages stand first, written
+in turn, and the one with the higher transaction counts.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
+
+from lmdb.verify import VerifyError, verify
+
+from ..protocol.errors import CorruptRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["check_length"]
+
+# The page's header: number, pad, flags, two bounds. Then MDB_meta: magic, version, an address, the map's size, and two
+# MDB_db, the first of which begins with the page size; last the highest page in use, and the transaction.
+_META: Final = struct.Struct("=10xH4xII16xI44x48xQQ")
+_IS_META: Final = 0x08
+_MAGIC: Final = 0xBEEFC0DE
+_VERSION: Final = 1
+_PAGE_SIZES: Final = frozenset(1 << bits for bits in range(8, 17))
+
+
+class _Meta(NamedTuple):
+    page_size: int
+    last_page: int
+    transaction: int
+
+
+def check_length(file: Path) -> None:
+    """Make sure that LMDB may map a data file, as far as its length is concerned; a missing one it may.
+
+    What is no data file of this LMDB is let through: LMDB looks at that itself, before it maps.
+
+    Raises:
+        CorruptRecord: pages are missing; `details` has `path`, `size` and `needed`, both in bytes.
+        OSError: it cannot be read.
+    """
+    try:
+        with file.open("rb") as data:
+            first = _read_meta(data, 0)
+            metas = [] if first is None else [first, _read_meta(data, first.page_size) or first]
+            # After the metas: beside a living owner the file grows before they say so.
+            size = os.fstat(data.fileno()).st_size
+    except FileNotFoundError:
+        return
+    if not metas:
+        return
+    newest = max(metas, key=lambda meta: meta.transaction)
+    needed = (newest.last_page + 1) * newest.page_size
+    # Before the first transaction there is nothing to lose: a disk that was full when the store was made does that.
+    if size >= needed or not newest.transaction or _is_whole(file):
+        return
+    raise CorruptRecord(
+        f"{file} was cut short: it has {size} bytes, and what it holds takes {needed}",
+        path=str(file),
+        size=size,
+        needed=needed,
+    )
+
+
+def _read_meta(data: BinaryIO, offset: int) -> _Meta | None:
+    """Return what a meta page says; None where there is none, or it is not of a kind that we know."""
+    data.seek(offset)
+    found = data.read(_META.size)
+    if len(found) < _META.size:
+        return None
+    flags, magic, version, page_size, last_page, transaction = _META.unpack(found)
+    if not flags & _IS_META or magic != _MAGIC or version != _VERSION or page_size not in _PAGE_SIZES:
+        return None
+    return _Meta(page_size, last_page, transaction)
+
+
+def _is_whole(file: Path) -> bool:
+    """Walk through everything that the file holds, without a map; costs reading all of it.
+
+    Pages at the end that were taken and given back within one transaction are never written, so a file may be shorter
+    than its metas say and yet lack nothing.
+    """
+    try:
+        return not verify(str(file))  # type: ignore[no-untyped-call]
+    except VerifyError:
+        return False
