@@ -14,7 +14,6 @@ from ..protocol.events import (
     ExecutionLost,
     ExecutionStarted,
     JournalEvent,
-    MessageAdded,
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.messages import said
@@ -37,6 +36,8 @@ from .waiting import Await, fail_waiters, register, resolve
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..protocol.events import RequestEnd
+    from ..protocol.values import Value
     from .building import Building
     from .clock import Timer
     from .thread import ThreadActor
@@ -57,18 +58,8 @@ class Acting:
     """
 
     __slots__ = (
-        "_actor",
-        "_deadline",
-        "_grace",
-        "_last",
-        "_owned",
-        "_retry",
-        "_start",
-        "blocked",
-        "entry",
-        "live",
-        "services",
-    )
+        "_actor", "_deadline", "_grace", "_last", "_owned", "_retry", "_start", "blocked", "entry", "live", "services",
+    )  # fmt: skip
 
     def __init__(self, actor: ThreadActor) -> None:
         self._actor = actor
@@ -292,6 +283,11 @@ class Acting:
             self._retry.cancel()
             self._retry = None
 
+    def answer(self, about: tuple[str, RequestEnd, Value], decision: Decision, building: Building | None) -> None:
+        """What a request came to is durable: tell the body that waits for it."""
+        if self.live is not None and self.live.requests is not None:
+            self.live.requests.end(*about)
+
     # Showing
 
     def publish(self, building: Building, change: int) -> None:
@@ -350,10 +346,8 @@ class Acting:
         elif isinstance(value, Refusal):
             reply.fail(self._refusal(value, trigger.execution_id))
         elif kind is _APPEND or kind is _INJECT:
-            event = decision.events[0]
-            if not isinstance(event, MessageAdded):
-                reply.set(event)
-            elif len(event.message) == 3:  # id, role and content: nearly all of them
+            event: Any = decision.events[0]
+            if len(event.message) == 3:  # id, role and content: nearly all of them
                 reply.set(said(event.message, trigger.now))
             else:
                 reply.set(to_message(event.message, trigger.now))
@@ -396,4 +390,5 @@ _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] 
     Action.RETRY: Acting.retry,
     Action.WAKE: Acting.wake,
     Action.DELETE: Acting.delete,
+    Action.ANSWER: Acting.answer,
 }

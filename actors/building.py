@@ -23,10 +23,10 @@ from ..protocol.events import (
 from ..protocol.inbox import Row
 from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
 from ..protocol.recorded import receipt_of, recorded_id
-from ..protocol.triggers import Prior
+from ..protocol.triggers import Prior, Standing
 from ..storage.codec import encode_values
 from ..storage.encoding import Encoding, change_payload, work_kind
-from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_row, read_rows
+from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_request, read_row, read_rows
 from ..storage.tables import Table
 from .mailbox import Mail
 
@@ -230,6 +230,14 @@ class Lookups:
             elif isinstance(event, RequestTerminated):
                 requests.pop(event.request_id, None)
         return list(requests)
+
+    def standing(self, request_id: str) -> Standing | None:
+        """Return how a request stands, or None where there never was one."""
+        for _, _, event in reversed(self._events()):
+            if isinstance(event, RequestOpened | RequestTerminated) and event.request_id == request_id:
+                return "pending" if isinstance(event, RequestOpened) else event.status
+        with self._store.view() as view:
+            return read_request(view, self._number, request_id)
 
     def groups(self) -> list[tuple[int, int]]:
         """Return the process groups on record, with their start times."""

@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..protocol.errors import TreadleError
-from ..protocol.events import Event, MessageAdded
+from ..protocol.events import MessageAdded
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate, Trigger
 from ..storage.codec import pack
 from .abort import AbortSignal
+from .asking import Requests
 from .digests import input_digest
 from .fence import ExecutionCancelled, ExecutionFenced
 from .loops import LoopTask
@@ -55,11 +56,12 @@ class Execution:
         body_state: a place for whoever wraps bodies; the heart never looks at it.
         stopped: `stop()` was called, or a limit met: no further pass begins.
         stop_reason: the stop code that goes with it.
+        requests: those that its body waits on, None before the first.
     """
 
     __slots__ = (
-        "_fenced", "_guard", "_lock", "_messages", "_owned", "_sleeps", "_told", "abort_signal", "agent_id", "body",
-        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "services", "started_at", "stop_reason", "stopped",
+        "_fenced", "_guard", "_lock", "_messages", "_owned", "_told", "_waits", "abort_signal", "agent_id", "body",
+        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason", "stopped",
         "thread_created_at", "user_id",
     )  # fmt: skip
 
@@ -86,7 +88,8 @@ class Execution:
         self._lock = threading.Lock()
         self._fenced = False
         self._owned: list[object] | None = None
-        self._sleeps: set[Reply[None]] | None = None
+        self.requests: Requests | None = None
+        self._waits: set[Reply[Any]] | None = None  # which an interrupt ends
         self._told = False  # the body's task has met its interruption: it must not be cancelled in its clean-up
         self._guard: BodyWait | None = None
 
@@ -162,10 +165,6 @@ class Execution:
         size = draft_size(draft)
         return self._send(Append(self.id, MessageAdded(execution_id=self.id, message=draft), size), size)
 
-    def append_event(self, event: Event, size: int) -> Reply[Event]:
-        """Put another event of this execution into the journal; durable when the reply is there."""
-        return self._send(Append(self.id, event, size), size)
-
     def consume(self) -> Reply[list[Message]]:
         """Let what has arrived join history and return it: a step boundary. Ends with ExecutionCancelled once interrupted."""
         return self._send(Consume(self.id))
@@ -211,11 +210,7 @@ class Execution:
         """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
         reply: Reply[None] = Reply()
         try:
-            with self._lock:
-                self._admit()
-                if self._sleeps is None:
-                    self._sleeps = set()
-                self._sleeps.add(reply)
+            self.enlist(reply)
         except BaseException as error:  # noqa: BLE001 - errors of a call come through its reply
             reply.fail(error)
             return reply
@@ -223,12 +218,38 @@ class Execution:
 
         def over(_reply: Reply[None]) -> None:
             timer.cancel()
-            with self._lock:
-                if self._sleeps is not None:
-                    self._sleeps.discard(reply)
+            self.delist(reply)
 
         reply.add_done_callback(over)
         return reply
+
+    def enlist(self, reply: Reply[Any]) -> None:
+        """Have an interrupt end a wait with ExecutionCancelled. Raises: what `begin` raises."""
+        with self._lock:
+            self._admit()
+            if self._waits is None:
+                self._waits = set()
+            self._waits.add(reply)
+
+    def delist(self, reply: Reply[Any]) -> None:
+        """Forget a wait that is over."""
+        with self._lock:
+            if self._waits is not None:
+                self._waits.discard(reply)
+
+    def request(
+        self, kind: str, payload: object = None, *, request_id: str | None = None, timeout: float | None = None
+    ) -> Reply[Value]:
+        """Ask somebody outside, and wait for the answer: `Thread.respond`. Durable before anybody can see it.
+
+        The reply has the answer once that is durable. Fails with:
+        RequestExpired: nobody answered within `timeout` seconds of the runtime's clock; None waits without end.
+        ExecutionCancelled, ExecutionFenced: interrupted, or over; the request is abandoned in the finishing commit.
+        InvalidInput, LimitExceeded: `request_exists`, or `kind` (as an id), `payload` or `timeout` is none.
+        """
+        with self._lock:
+            requests = self.requests = self.requests or Requests(self)
+        return requests.ask(kind, payload, request_id, timeout)
 
     def own(self, resource: T) -> T:
         """Have a resource closed before FINISH, last first: by its `aclose`, `close` or `__exit__`.
@@ -301,9 +322,9 @@ class Execution:
                 handle.cancel(lambda: not self._told)
         if isinstance(handle, LoopTask):
             # Behind the task's own cancellation, which must not find it awake already.
-            self.services.loop.submit(self._end_sleeps)
+            self.services.loop.submit(self._end_waits)
         else:
-            self._end_sleeps()
+            self._end_waits()
         self.abort_signal.tell()
         if (
             handle is not None
@@ -314,10 +335,10 @@ class Execution:
             # It stood in line for a worker: it will never run, so its end has to be told here.
             self.on_withdrawn()
 
-    def _end_sleeps(self) -> None:
+    def _end_waits(self) -> None:
         with self._lock:
-            sleeps, self._sleeps = self._sleeps or set(), None
-        for reply in sleeps:
+            waits, self._waits = self._waits or set(), None
+        for reply in waits:
             reply.fail(self.cancelled())
 
     def fence(self) -> list[object]:
@@ -326,6 +347,8 @@ class Execution:
             self._fenced = True
             owned = self._owned or []
             self._owned = None
+        if self.requests is not None:
+            self.requests.fence()
         return owned[::-1]
 
     def orphan(self) -> None:
@@ -339,6 +362,7 @@ class Execution:
         self.on_withdrawn = None
         self.body_state = None
         self._guard = None
+        self.requests = None
 
     def guard(self) -> BodyWait:
         """Return the guard of a plain function's blocking waits."""

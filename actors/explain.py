@@ -26,6 +26,7 @@ class Explanation(NamedTuple):
         waits_for_worker: the body stands in line for a worker of the pool.
         interrupted: the abort signal was raised, by whom and why.
         waits_on: threads that the execution waits for.
+        requests: ids of its requests that nobody has answered, oldest first.
         waiting: inputs that have not joined history; `mail` those not decided yet.
         in_flight: what the batch on its way to the store is about.
         blocked: the commit that the store refuses.
@@ -40,6 +41,7 @@ class Explanation(NamedTuple):
     waits_for_worker: bool
     interrupted: str | None
     waits_on: tuple[str, ...]
+    requests: tuple[str, ...]
     waiting: int
     mail: int
     in_flight: str | None
@@ -55,6 +57,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
     shown = services.directory.snapshot(entry)
     actor = entry.actor
     live = services.running.get(shown.active.execution_id) if shown.active is not None else None
+    pending = services.hub.pending(shown)
     handle = live.handle if live is not None else None  # looked up once: its actor may drop it meanwhile
     where = tuple(handle.stack()) if handle is not None else ()
     in_line = getattr(handle, "state", None) == "waiting"
@@ -68,6 +71,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
         in_line,
         interrupted,
         tuple(services.waits.targets(entry.thread_id)),
+        tuple(str(request["request_id"]) for request in pending),
         shown.waiting,
         len(entry.mailbox) + (actor.mail_waiting if actor is not None else 0),
         actor.in_flight if actor is not None else None,
@@ -75,7 +79,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
         shown.hold_reason,
         shown.blocked,
         tuple(_problems(services, entry, shown, live)),
-        _stuck(services, entry, shown) or _next(shown, in_line=in_line),
+        _stuck(services, entry, shown) or _next(shown, pending, in_line=in_line),
     )
 
 
@@ -112,12 +116,16 @@ def _stuck(services: Services, entry: Entry, shown: Snapshot) -> str | None:
     return None
 
 
-def _next(shown: Snapshot, *, in_line: bool) -> str:
+def _next(shown: Snapshot, pending: list[dict[str, object]], *, in_line: bool) -> str:
     if shown.blocked is not None:
         return f"{shown.blocked.what} is tried again at {shown.blocked.next_attempt_at} (attempt {shown.blocked.attempts + 1})"
     if shown.active is not None:
         if in_line:
             return "the body is called as soon as a worker is free"
+        if pending and shown.active.phase == "running":
+            oldest = pending[0]
+            expires = "" if oldest["timeout"] is None else f", or expires {oldest['timeout']:g} s after it was opened"
+            return f"request {oldest['request_id']!r} ({oldest['kind']}) is answered with respond(){expires}; the body goes on"
         return {
             "running": "the body goes on; what waits joins at its next boundary",
             "stopping": "the body ends, or is abandoned after its grace",

@@ -14,11 +14,12 @@ from ..protocol.cursors import Cursor
 from ..protocol.errors import InvalidInput, RuntimeClosed, TreadleError, shorten
 from ..protocol.ids import check_id, check_name
 from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
-from ..protocol.receipts import ControlReceipt, Receipt, Withdrawal
+from ..protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from ..protocol.triggers import (
     Inject,
     Interrupt,
     Queue,
+    Respond,
     Resume,
     SetValue,
     Steer,
@@ -247,7 +248,21 @@ class Thread:
         """Close the thread for good: it takes no further input. Returns since when, microseconds; idempotent."""
         return self._send(lambda: (Terminate("user"), 0))
 
-    # Values
+    # Requests and values
+
+    def respond(self, request_id: str, value: object) -> Reply[RespondStatus]:
+        """Answer a request of the live execution (`state().pending_requests`); the first answer is the one.
+
+        Returns:
+            `accepted` (durable, and its body gets it), `already_resolved`, `timed_out`, `cancelled` (its execution was
+            interrupted or is over) or `not_found`. Fails with InvalidInput or LimitExceeded: `value` is no JSON data.
+        """
+
+        def make() -> tuple[Trigger, int]:
+            given, checked = check_id("request_id", request_id), check_value(value)
+            return Respond(given, checked, check_value(checked)), len(pack(checked))
+
+        return self._send(make)
 
     def get_value(self, key: str) -> Reply[Value]:
         """Return a value of the thread, None where there is none; blocks for one read."""

@@ -80,6 +80,15 @@ def _closing(trigger: Any, state: State, source: Source, under_way: Building | N
         trigger.pending = source(under_way).pending()
 
 
+def _request(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
+    if not trigger.made:
+        trigger.standing = source(under_way).standing(trigger.request_id)
+
+
+def _standing(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
+    trigger.standing = source(under_way).standing(trigger.request_id)
+
+
 def _retry(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     if state.phase is FINISHING:
         _closing(trigger, state, source, under_way)
@@ -99,6 +108,9 @@ LOOK_UPS: dict[Kind, Callable[[Any, State, Source, Building | None], None]] = {
     Kind.WITHDRAW: _withdraw,
     Kind.APPEND: _append,
     Kind.CONSUME: _joinable,
+    Kind.REQUEST: _request,
+    Kind.RESPOND: _standing,
+    Kind.REQUEST_EXPIRED: _standing,
     Kind.BODY_ENDED: _joinable,
     Kind.RELEASED: _closing,
     Kind.LOST: _closing,

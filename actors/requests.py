@@ -44,5 +44,6 @@ def _to_wire(at: int, event: object) -> dict[str, object]:
         "execution_id": event.execution_id,
         "kind": event.kind,
         "payload": event.payload,
+        "timeout": event.timeout,
         "created_at": at,
     }

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.decision import DECIDE, FINISHING, IDLE, Decision, State, Verdict
 from ..protocol.decision import Batch as About
-from ..protocol.errors import InternalError, OutcomeUnknown, ThreadTerminated, TreadleError
+from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
 from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined
-from ..protocol.events import ThreadTerminated as TerminatedEvent
 from ..protocol.lifecycle import advance, committed, decide, not_written
-from ..protocol.recorded import recorded_id
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
@@ -26,6 +24,7 @@ from ..storage.points import armed, reach
 from .acting import Acting
 from .actor import VirtualActor
 from .building import Building, Lookups
+from .grounds import rests_on
 from .mailbox import Mail, Mailbox
 from .preparing import LOOK_UPS
 from .services import new_id
@@ -45,7 +44,7 @@ AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
 _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
-                      Kind.DEADLINE, Kind.GRACE_EXPIRED})  # fmt: skip
+                      Kind.DEADLINE, Kind.GRACE_EXPIRED, Kind.REQUEST, Kind.RESPOND, Kind.REQUEST_EXPIRED})  # fmt: skip
 
 
 class ThreadActor(VirtualActor):
@@ -149,7 +148,7 @@ class ThreadActor(VirtualActor):
             decision = self._judge(mail, flight)
             if decision is None:
                 return
-            if decision.verdict in (Verdict.REFUSE, Verdict.IGNORE) and not _rests_on(flight, mail.body, decision):
+            if decision.verdict in (Verdict.REFUSE, Verdict.IGNORE) and not rests_on(flight, mail.body, decision):
                 self._acting.reply(mail, decision)
                 return
         if self._waiting is None:
@@ -378,14 +377,6 @@ class ThreadActor(VirtualActor):
     def wake(self) -> None:
         """Look for waiting rows before other mail."""
         self.take_urgent(Wake())
-
-
-def _rests_on(building: Building, trigger: Any, decision: Decision) -> bool:
-    """Say whether a refusal rests on what is in flight and not yet durable: a receipt, or the thread's termination."""
-    if isinstance(decision.reply, ThreadTerminated):
-        return any(event.__class__ is TerminatedEvent for _, _, event in building.events)
-    given = getattr(trigger, "input_id", None) or getattr(trigger, "control_id", None)
-    return given is not None and any(recorded_id(event) == given for _, _, event in building.events)
 
 
 def _reach_committed(about: str, building: Building) -> None:

@@ -315,6 +315,32 @@ class ThreadState:
             return Reply.failed(_at_rest("sleep"))
         return self._execution.sleep(float(seconds))
 
+    def request(
+        self, kind: str, payload: object = None, timeout: float | None = None, *, request_id: str | None = None
+    ) -> Reply[Value]:
+        """Ask somebody outside (for an approval, a clarification, a tool's result) and wait for the answer.
+
+        The execution goes on running. The request is durable, is pushed to whoever watches, and is listed in the thread's
+        `state().pending_requests` until `Thread.respond` answers it.
+
+        Args:
+            kind: what is asked for, a code of at most 128 printable ASCII characters: `approval`.
+            payload: JSON data of at most 1 MiB for whoever answers; a copy is taken.
+            timeout: seconds on the runtime's clock until it expires; None waits without end.
+            request_id: never used before in this thread; made where none is given.
+
+        Returns:
+            A reply with the answer, once that is durable. Fails with:
+            RequestExpired: nobody answered in time.
+            ExecutionCancelled: the execution is or was interrupted; the request is abandoned.
+            ExecutionFenced: the execution no longer owns its thread.
+            InvalidInput: an argument is wrong, `request_exists`, or `no_active_execution` at rest.
+            LimitExceeded: the payload is too large, or too much is open.
+        """
+        if self._execution is None:
+            return Reply.failed(_at_rest("request"))
+        return self._execution.request(kind, payload, request_id=request_id, timeout=timeout)
+
     def status(self) -> Reply[ThreadStatus]:
         """Return the thread's run status as it was last published."""
         return self._access.status()

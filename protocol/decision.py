@@ -73,6 +73,7 @@ class Action(StrEnum):
     WAKE = "wake"  # look for waiting rows before any other mail
     FENCE = "fence"  # from here on the body's mail is refused
     DELETE = "delete"  # leave a tombstone instead of a thread record
+    ANSWER = "answer"  # end the body's wait for a request
 
 
 class Refusal(StrEnum):

@@ -12,7 +12,8 @@ TreadleError                      code, details, to_wire()
 ├── Unavailable                   not now; repeat with the same id
 │   ├── StorageFull, StoreFailed, StoreInUse, StoreClosed, AppendConflict
 │   ├── OutcomeUnknown, ThreadActorCrashed, ThreadQuarantined, ThreadOverloaded
-│   └── NoWorker, RuntimeClosed, CloseIncomplete
+│   ├── NoWorker, RuntimeClosed, CloseIncomplete
+│   └── RequestExpired            nobody answered a body's request in its time
 ├── StoreUnreadable               stop: the bytes are not what this version can read
 │   └── CorruptRecord, SchemaTooNew, NotAStore
 └── InternalError                 a bug of ours; nothing was folded, the thread goes on
@@ -44,6 +45,7 @@ __all__ = [
     "NoWorker",
     "NotAStore",
     "OutcomeUnknown",
+    "RequestExpired",
     "RuntimeClosed",
     "SchemaTooNew",
     "StorageFull",
@@ -285,6 +287,12 @@ class CloseIncomplete(Unavailable):
     code = "close_incomplete"
 
 
+class RequestExpired(Unavailable):
+    """Nobody answered a request within its time, and nobody can any more; ask again with a new id, or go on without."""
+
+    code = "request_expired"
+
+
 class StoreUnreadable(TreadleError):
     """The bytes are not what this version can read; stop, and look at the store."""
 
@@ -292,7 +300,7 @@ class StoreUnreadable(TreadleError):
 
 
 class CorruptRecord(StoreUnreadable):
-    """A stored record does not decode; `details` names table and key."""
+    """A stored record does not decode, and `details` names table and key; or the data file lacks pages, and it is named."""
 
     code = "corrupt_record"
 

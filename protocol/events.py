@@ -31,6 +31,7 @@ __all__ = [
     "MessageAdded",
     "MessagesJoined",
     "ProcessRecorded",
+    "RequestEnd",
     "RequestOpened",
     "RequestTerminated",
     "RowKind",
@@ -44,6 +45,7 @@ NonBlank = Annotated[str, Field(pattern=r"\S")]  # contract A.3
 RowKind = Literal["submit", "message", "steer"]
 StoredRow: TypeAlias = list[Any]  # [sequence, kind, messages, silent, size]: what a fold must know of a row that goes
 ActiveFields: TypeAlias = list[Any]  # [execution_id, agent_id, started_at, phase] of a receipt
+RequestEnd = Literal["resolved", "expired", "abandoned"]
 
 
 class Event(BaseModel):
@@ -254,15 +256,16 @@ class RequestOpened(Event):
     request_id: str
     kind: str
     payload: object
+    timeout: float | None = None  # seconds from its opening until it expires
 
 
 class RequestTerminated(Event):
-    """A request ended: resolved, or `abandoned` with its execution."""
+    """A request ended: `resolved` with its one answer, `expired`, or `abandoned` with its execution."""
 
     type = "REQUEST_TERMINATED"
     code = 17
     request_id: str
-    status: str
+    status: RequestEnd
     value: object
 
 

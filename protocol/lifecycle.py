@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import admission, controls, ending, running
+from . import admission, controls, ending, requests, running
 from .decision import IDLE, RUNNING, STARTING, Batch, Decision, Phase, State, Verdict
 from .errors import InternalError
 from .triggers import Answer, Kind, Trigger
@@ -45,6 +45,8 @@ _NO_BODY: _Spec = (_X, None, "no body may speak here: the fence turns its mail a
 _NO_BATCH: _Spec = (_X, None, "no such batch can be in flight in this phase")
 _LATE: _Spec = (_I, None, "it is about something that is over")
 _FENCED: _Spec = (_R, running.fenced, "the body's acceptance is closed; what it writes now has no effect")
+_OVER: _Spec = (_R, requests.respond_over, "no request is pending: it is told what became of it")
+_ABANDONED: _Spec = (_R, requests.respond_over, "nobody would read the answer: what is pending will be abandoned")
 
 _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
     # The five cells of a row stand in the order of `Phase`.
@@ -146,6 +148,31 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         (_D, running.record_process, "recorded before it runs, so that recovery can end it"),
         (_R, running.refuse_cancelled, "nothing further begins after an interruption"),
         _FENCED,
+    ),
+    Kind.REQUEST: (
+        _NO_BODY,
+        _NO_BODY,
+        (_D, requests.open_request, "durable before anybody can answer it"),
+        (_R, running.refuse_cancelled, "nothing further begins after an interruption"),
+        _FENCED,
+    ),
+    Kind.RESPOND: (
+        _OVER,
+        _WAIT,
+        (
+            _D,
+            requests.respond_running,
+            "the first answer to a pending request is the one; any other is told what became of it",
+        ),
+        _ABANDONED,
+        _ABANDONED,
+    ),
+    Kind.REQUEST_EXPIRED: (
+        _LATE,
+        _LATE,
+        (_D, requests.expire, "the time given to a request is over, unless it was answered before"),
+        _LATE,
+        _LATE,
     ),
     Kind.BODY_ENDED: (
         _NO_BODY,
@@ -269,7 +296,7 @@ TABLE: dict[tuple[Phase, Kind], Cell] = {
 }
 
 _STEER, _INTERRUPT = Kind.STEER, Kind.INTERRUPT
-_BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS})
+_BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST})
 _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
 
 

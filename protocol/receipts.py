@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-__all__ = ["ActiveExecution", "ControlReceipt", "Disposition", "Receipt", "Withdrawal"]
+__all__ = ["ActiveExecution", "ControlReceipt", "Disposition", "Receipt", "RespondStatus", "Withdrawal"]
 
 
 class Disposition(StrEnum):
@@ -31,6 +31,20 @@ class Withdrawal(StrEnum):
     WITHDRAWN = "withdrawn"
     ALREADY_DELIVERED = "already_delivered"
     NOT_FOUND = "not_found"
+
+
+class RespondStatus(StrEnum):
+    """What became of an answer to a request (contract A.12).
+
+    An answer has no type, names its thread, and finds its request by an id that is used once: so none of the contract's
+    three mismatches can occur.
+    """
+
+    ACCEPTED = "accepted"
+    NOT_FOUND = "not_found"
+    ALREADY_RESOLVED = "already_resolved"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
 
 
 class ActiveExecution(NamedTuple):

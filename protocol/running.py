@@ -26,7 +26,7 @@ from .decision import (
 )
 from .ending import abort_reason, call_results
 from .errors import InvalidInput
-from .events import MessageAdded, MessagesJoined, ProcessRecorded, RequestOpened
+from .events import MessagesJoined, ProcessRecorded
 from .inbox import Row
 from .limits import ERROR_MESSAGE_MAX, ERROR_TYPE_MAX
 from .triggers import Append, BodyEnded, Consume, Deadline, GraceExpired, RecordProcess
@@ -55,16 +55,13 @@ def refuse_cancelled(state: State, trigger: object) -> Decision:
 def append(state: State, trigger: Append) -> Decision:
     """Put what the body says into history."""
     event = trigger.event
-    if isinstance(event, MessageAdded):
-        draft = event.message
-        if draft.get("closes") and not trigger.open_call:
-            return _refuse_call(state, "call_not_open", draft.get("tool_call_id"), "has no open tool call {}")
-        calls = draft.get("calls", ())
-        if calls and trigger.doubled is not None:
-            return _refuse_call(state, "call_already_open", trigger.doubled, "has an open tool call {} already")
-        over = refuse_unread(state, len(calls), trigger.size) if calls else None
-    else:
-        over = refuse_unread(state, 1, 0) if isinstance(event, RequestOpened) else None
+    draft = event.message
+    if draft.get("closes") and not trigger.open_call:
+        return _refuse_call(state, "call_not_open", draft.get("tool_call_id"), "has no open tool call {}")
+    calls = draft.get("calls", ())
+    if calls and trigger.doubled is not None:
+        return _refuse_call(state, "call_already_open", trigger.doubled, "has an open tool call {} already")
+    over = refuse_unread(state, len(calls), trigger.size) if calls else None
     return over or Decision(DECIDE, state.phase, [event], event)
 
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from .events import Event, ExecutionInterrupted
+from .events import ExecutionInterrupted, MessageAdded
 from .inbox import Row
 from .messages import Draft
 
 __all__ = [
-    "Answer", "Append", "BodyEnded", "Consume", "Deadline", "Delete", "GraceExpired", "Inject", "Interrupt", "Kind", "Lost",
-    "Prior", "Queue", "RecordProcess", "Released", "Resume", "RetryDue", "SetValue", "Steer", "Stop", "Submit", "Terminate",
-    "Trigger", "Wake", "Withdraw",
+    "Answer", "Append", "Ask", "BodyEnded", "Consume", "Deadline", "Delete", "Expire", "GraceExpired", "Inject", "Interrupt",
+    "Kind", "Lost", "Prior", "Queue", "RecordProcess", "Released", "Respond", "Resume", "RetryDue", "SetValue", "Standing", "Steer",
+    "Stop", "Submit", "Terminate", "Trigger", "Wake", "Withdraw",
 ]  # fmt: skip
 
 
@@ -38,6 +38,9 @@ class Kind(StrEnum):
     APPEND = "append by the body"
     CONSUME = "consume"
     RECORD_PROCESS = "process record"
+    REQUEST = "request by the body"
+    RESPOND = "respond"
+    REQUEST_EXPIRED = "request expired"
     BODY_ENDED = "body ended"
     DEADLINE = "deadline"
     GRACE_EXPIRED = "grace expired"
@@ -80,6 +83,7 @@ class Trigger:
 
 
 OnBusy = Literal["reject", "queue", "steer", "interrupt"]
+Standing: TypeAlias = Literal["pending", "resolved", "expired", "abandoned"]  # of a request
 
 
 class Input(Trigger):
@@ -220,7 +224,7 @@ class SetValue(Trigger):
 
 
 class Append(Trigger):
-    """An event that the body of `execution_id` adds.
+    """A message that the body of `execution_id` adds.
 
     `open_call` says whether the call that it answers is open, `doubled` names a call it opens that is open already.
     """
@@ -229,7 +233,7 @@ class Append(Trigger):
     open_call: bool = True
     doubled: str | None = None
 
-    def __init__(self, execution_id: str, event: Event, size: int) -> None:
+    def __init__(self, execution_id: str, event: MessageAdded, size: int) -> None:
         self.execution_id = execution_id
         self.event = event
         self.size = size
@@ -251,6 +255,50 @@ class RecordProcess(Trigger):
         super().__init__(execution_id)
         self.group = group
         self.start_time = start_time
+
+
+class Ask(Trigger):
+    """The body of `execution_id` opens a request; `standing` is that of an earlier one under its id."""
+
+    kind = Kind.REQUEST
+    standing: Standing | None = None
+
+    def __init__(
+        self, execution_id: str, request_id: str, about: str, payload: object, timeout: float | None = None, *, made: bool = True,
+    ) -> None:  # fmt: skip
+        super().__init__(execution_id)
+        self.request_id = request_id
+        self.about = about  # the request's own kind
+        self.payload = payload
+        self.timeout = timeout
+        self.made = made  # the id was made here, so nothing can stand under it
+
+
+class Respond(Trigger):
+    """An answer from outside to the request `request_id`, whose `standing` was looked up; None: there is no such request.
+
+    `copy` equals `value` and is the body's to change.
+    """
+
+    kind = Kind.RESPOND
+    standing: Standing | None = None
+
+    def __init__(self, request_id: str, value: object, copy: object) -> None:
+        super().__init__()
+        self.request_id = request_id
+        self.value = value
+        self.copy = copy
+
+
+class Expire(Trigger):
+    """The time given to a request of `execution_id` is over."""
+
+    kind = Kind.REQUEST_EXPIRED
+    standing: Standing | None = None
+
+    def __init__(self, execution_id: str, request_id: str) -> None:
+        super().__init__(execution_id)
+        self.request_id = request_id
 
 
 class BodyEnded(Trigger):

@@ -22,6 +22,7 @@ from ..protocol.events import (
     MessageAdded,
     MessagesJoined,
     ProcessRecorded,
+    RequestEnd,
     RequestOpened,
     RequestTerminated,
     ThreadCreated,
@@ -30,12 +31,12 @@ from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
 from .batch import Batch, Op
 from .codec import VERSION, encode_event, pack
-from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, user_key
+from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, request_key, user_key
 from .tables import Table
 
 __all__ = [
-    "RECEIPT_JOINED", "RECEIPT_RECORDED", "RECEIPT_UNREAD", "RECEIPT_WITHDRAWN", "WORK_DELETING", "WORK_ROWS", "WORK_RUNNING",
-    "Encoding", "change_payload", "work_kind",
+    "RECEIPT_JOINED", "RECEIPT_RECORDED", "RECEIPT_UNREAD", "RECEIPT_WITHDRAWN", "REQUEST_ENDS", "WORK_DELETING", "WORK_ROWS",
+    "WORK_RUNNING", "Encoding", "change_payload", "work_kind",
 ]  # fmt: skip
 
 JOURNAL, MESSAGES, MESSAGE_IDS = int(Table.JOURNAL), int(Table.MESSAGES), int(Table.MESSAGE_IDS)
@@ -45,6 +46,8 @@ _journal_key, _message_key = JOURNAL_KEY.pack, RANKED_KEY.pack
 
 # What became of the input behind a receipt.
 RECEIPT_RECORDED, RECEIPT_JOINED, RECEIPT_WITHDRAWN, RECEIPT_UNREAD = 0, 1, 2, 3
+# What became of a request: its own numbers, since its rows stand beside them.
+REQUEST_ENDS: Mapping[RequestEnd, int] = MappingProxyType({"resolved": 4, "expired": 5, "abandoned": 6})
 
 WORK_RUNNING, WORK_ROWS, WORK_DELETING = b"r", b"w", b"d"
 
@@ -218,7 +221,11 @@ def _request(out: Encoding, event: RequestOpened) -> None:
 
 
 def _request_over(out: Encoding, event: RequestTerminated) -> None:
-    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), None))
+    ended = (out.head_sequence, REQUEST_ENDS[event.status], out.head_sequence)
+    out.ops += (
+        (OPEN, open_key(out.prefix, b"r", event.request_id), None),
+        (RECEIPTS, request_key(out.prefix, event.request_id), pack(ended)),
+    )
 
 
 _CHANGES: dict[type[Event], Callable[[Encoding, Any], None]] = {

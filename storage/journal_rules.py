@@ -61,6 +61,7 @@ class JournalRules:
         self._executions: set[str] = set()
         self._messages: set[str] = set()
         self._given: set[str] = set()
+        self._asked: set[str] = set()
         self._terminated = False
         # Waiting rows by kind, and whether they came with an interruption, each in the order of acceptance.
         self._lines: dict[tuple[str, bool], OrderedDict[int, None]] = {}
@@ -222,11 +223,20 @@ class JournalRules:
     def _request(self, event: RequestOpened) -> None:
         self._owned(event)
         self._must(event.request_id not in self.requests, f"request {event.request_id} is opened while it is open")
+        self._once("request", self._asked, event.request_id)
         self.requests.add(event.request_id)
 
     def _request_over(self, event: RequestTerminated) -> None:
         self._must(event.request_id in self.requests, f"request {event.request_id} ends and was not open")
         self.requests.discard(event.request_id)
+        self._must(
+            event.status == "abandoned" or not self._interrupted,
+            f"request {event.request_id} is {event.status} after an interruption",
+        )
+        self._must(
+            event.status == "resolved" or event.value is None,
+            f"{event.status} request {event.request_id} has an answer",
+        )
 
     def _terminating(self, _event: ThreadTerminated) -> None:
         self._must(not self._terminated, "the thread is terminated a second time")

@@ -12,7 +12,7 @@ from ..protocol.limits import NAME_BYTES_MAX
 
 __all__ = [
     "JOURNAL_KEY", "RANKED_KEY", "id_part", "inbox_key", "journal_key", "message_key", "named_key", "number_prefix",
-    "numbered", "open_key", "prefix_end", "sequence_of", "user_key", "value_key",
+    "numbered", "open_key", "prefix_end", "request_key", "sequence_of", "user_key", "value_key",
 ]  # fmt: skip
 
 JOURNAL_KEY = struct.Struct(">QIQ")
@@ -69,6 +69,11 @@ def id_part(given: str) -> bytes:
 def named_key(prefix: bytes, given: str) -> bytes:
     """Return the key of what is found by id: message, execution or receipt."""
     return prefix + id_part(given)
+
+
+def request_key(prefix: bytes, request_id: str) -> bytes:
+    """Return the key of what became of a request: among the receipts, where no input or control id begins so."""
+    return prefix + b"\x03" + request_id.encode()
 
 
 def value_key(prefix: bytes, name: str) -> bytes:

@@ -15,16 +15,17 @@ from ..protocol.facts import Facts
 from ..protocol.inbox import Row
 from ..protocol.limits import BATCH_BYTES_MAX, ROWS_READ_MAX
 from ..protocol.recorded import receipt_of
-from ..protocol.triggers import Prior
+from ..protocol.triggers import Prior, Standing
 from .codec import VERSION, decode_event, decode_facts, unpack
+from .encoding import REQUEST_ENDS
 from .head import HEAD_SIZE, Head, unpack_head
-from .keys import id_part, inbox_key, journal_key, numbered, prefix_end, sequence_of
+from .keys import id_part, inbox_key, journal_key, numbered, open_key, prefix_end, request_key, sequence_of
 from .store import View
 from .tables import Table
 
 __all__ = [
-    "ReceiptRow", "read_content", "read_event", "read_journal", "read_open", "read_prior", "read_receipt", "read_row",
-    "read_rows", "read_thread", "thread_number",
+    "ReceiptRow", "read_content", "read_event", "read_journal", "read_open", "read_prior", "read_receipt", "read_request",
+    "read_row", "read_rows", "read_thread", "thread_number",
 ]  # fmt: skip
 
 
@@ -122,6 +123,20 @@ def read_prior(view: View, number: int, generation: int, given: str) -> Prior | 
         return None
     at, event = read_event(view, number, generation, row.sequence)
     return Prior(getattr(event, "digest", None), receipt_of(event, at))
+
+
+def read_request(view: View, number: int, request_id: str) -> Standing | None:
+    """Return how a request stands, or None where no request ever had this id. Raises: CorruptRecord."""
+    prefix = numbered(number)
+    key = request_key(prefix, request_id)
+    data = view.get(Table.RECEIPTS, key)
+    if data is None:
+        return "pending" if view.get(Table.OPEN, open_key(prefix, b"r", request_id)) is not None else None
+    _, state, _ = integers(data, 3, Table.RECEIPTS, key)
+    ends: list[Standing] = [end for end, number in REQUEST_ENDS.items() if number == state]
+    if not ends:
+        raise _corrupt(Table.RECEIPTS, key, "not the end of a request")
+    return ends[0]
 
 
 def decode_row(key: bytes, data: bytes) -> Row:

@@ -28,9 +28,10 @@ from treadle.protocol.events import (
     MessageAdded,
     MessagesJoined,
     RequestOpened,
+    RequestTerminated,
     ValueChanged,
 )
-from treadle.protocol.receipts import ControlReceipt, Receipt, Withdrawal
+from treadle.protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from treadle.protocol.triggers import Append, Lost, Queue
 from treadle.storage.reading import read_journal, read_thread
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from treadle.actors.execution import Execution
     from treadle.protocol.facts import Facts
 
-GRACE_S, RELEASE_S, DEADLINE_S, SWEEP_S = 7.0, 11.0, 60.0, 1.0
+GRACE_S, RELEASE_S, DEADLINE_S, EXPIRY_S, SWEEP_S = 7.0, 11.0, 60.0, 13.0, 1.0
 FACTS = (
     "state", "reason", "held", "hold_reason", "steerable", "interrupted_by", "steers", "waiting_messages", "waiting_submits",
     "queued_plain", "queued_silent", "open_calls", "pending", "messages", "counts", "executions",
@@ -62,10 +63,10 @@ class HandTimers(FakeTimers):
         self.armed.append((seconds, timer, call))
         return timer
 
-    def fire(self, fits: Callable[[float], bool]) -> bool:
-        """Let the first pending timer that fits go off; False where none is pending."""
+    def fire(self, fits: Callable[[float], bool], one: Timer | None = None) -> bool:
+        """Let the first pending timer that fits, or this one, go off; False where none is pending."""
         for seconds, timer, call in self.armed:
-            if fits(seconds) and timer.cancel():
+            if one in (None, timer) and fits(seconds) and timer.cancel():
                 call()
                 return True
         return False
@@ -126,6 +127,8 @@ class Real:
         self.names: dict[str, str] = {}  # execution ids as the model has them
         self.late: list[str] = []
         self.spent: list[Reply[None]] = []  # of late bodies that had their last word, and of those that were lost
+        self.asked = "r0"  # the request that callers saw last
+        self._requests = 0  # in the journal
         self._sent = dict.fromkeys(script.budget, 0)
         self._made = 0
 
@@ -167,6 +170,8 @@ class Real:
         elif verb == "withdraw":
             name = "queue1"
             reply = thread.withdraw(name)
+        elif verb == "respond":
+            reply = thread.respond(self.asked, True)
         elif verb == "steer":
             reply = thread.steer(self._known(), name, control_id=name)
         elif verb == "interrupt":
@@ -229,8 +234,8 @@ class Real:
         elif about == "consume":
             self._hear(about, live.consume())
         elif about == "ask":
-            event = RequestOpened(execution_id=live.id, request_id="r", kind="approval", payload=None)
-            self._hear(about, live.append_event(event, 10))
+            timeout = EXPIRY_S if "expire" in self.script.budget else None
+            self._hear(about, live.request("approval", request_id=f"r{self._requests + 1}", timeout=timeout))
         else:
             self._hear(about, live.append(self._draft(about)))
 
@@ -262,8 +267,9 @@ class Real:
         assert self.on.release()
 
     def _retry(self, about: str) -> None:
-        fixed = (GRACE_S, RELEASE_S, DEADLINE_S, SWEEP_S)
-        assert self._fire(lambda seconds: seconds not in fixed)
+        fixed = (GRACE_S, RELEASE_S, DEADLINE_S, EXPIRY_S, SWEEP_S)
+        retries = self.entry.actor.acting._retry  # and not an expiry that is tried again
+        assert self._fire(lambda seconds: seconds not in fixed, retries)
 
     def _grace(self, about: str) -> None:
         self._fire(lambda seconds: seconds == GRACE_S)  # none where its execution has come back meanwhile
@@ -271,9 +277,16 @@ class Real:
     def _deadline(self, about: str) -> None:
         self._fire(lambda seconds: seconds == DEADLINE_S)
 
-    def _fire(self, fits: Callable[[float], bool]) -> bool:
+    def _expire(self, about: str) -> None:
+        live = self.doll.live
+        assert live is not None
+        assert live.requests is not None
+        (wait,) = live.requests._waits.values()
+        assert self._fire(lambda _seconds: True, wait._timer)
+
+    def _fire(self, fits: Callable[[float], bool], one: Timer | None = None) -> bool:
         timers: Any = self.on.services.timers
-        return bool(timers.fire(fits))
+        return bool(timers.fire(fits, one))
 
     # What both are compared by
 
@@ -289,6 +302,8 @@ class Real:
         for entry in new:
             if isinstance(entry.event, ExecutionStarted):
                 self.names[entry.event.execution_id] = f"e{len(self.names) + 1}"
+            if isinstance(entry.event, RequestOpened):
+                self.asked, self._requests = entry.event.request_id, self._requests + 1
             if not isinstance(entry.event, ValueChanged):
                 events.append(event_terms(entry.event, self.names))
         said, self.said = self.said, []
@@ -357,6 +372,8 @@ def event_terms(event: Any, names: dict[str, str]) -> tuple[object, ...]:
         ControlRecorded: ("execution_id", "control_id", "held"),
         HoldChanged: ("held", "reason"),
         MessageAdded: ("execution_id",),
+        RequestOpened: ("execution_id", "request_id"),
+        RequestTerminated: ("request_id", "status"),
     }.get(kind, ())
     values: list[object] = [_name(getattr(event, field), names) for field in fields]
     if kind is MessagesJoined:
@@ -379,7 +396,7 @@ def reply_terms(reply: object, names: dict[str, str]) -> str:
         active = reply.active_execution
         owner = None if active is None else (_name(active.execution_id, names), active.phase)
         return repr(tuple(map(str, (reply.disposition, _name(reply.execution_id, names), reply.held, owner))))
-    if isinstance(reply, Withdrawal):
+    if isinstance(reply, Withdrawal | RespondStatus):
         return reply.value
     if reply is Refusal.FENCED:
         return "ExecutionFenced"

@@ -52,7 +52,7 @@ def test_the_actor_takes_every_edge_of_a_tiny_model_as_the_model_does() -> None:
     ("name", "at_least"),
     [
         ("A", 3_000), ("B", 1_500), ("C", 6_000), ("SMALL", 200), ("QUEUES", 2_000), ("DEADLINES", 2_500), ("LOOPS", 1_500),
-        ("LOSSES", 900),
+        ("LOSSES", 900), ("REQUESTS", 1_000),
     ],
 )  # fmt: skip
 def test_the_actor_takes_every_edge_of_the_model_as_the_model_does(name: str, at_least: int) -> None:

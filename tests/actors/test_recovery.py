@@ -8,7 +8,6 @@ import pytest
 
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import AgentNotFound, CorruptRecord, StorageFull
-from treadle.protocol.events import RequestOpened
 from treadle.storage.keys import numbered, prefix_end
 from treadle.storage.reading import read_journal, read_thread
 from treadle.storage.tables import Table
@@ -127,8 +126,8 @@ def test_what_was_open_is_closed_in_the_same_commit(stage: Enter) -> None:
     execution_id = started(on, thread)
     call = {"id": "m1", "role": "assistant", "content": "", "calls": ["c"], "tool_calls": '[{"id": "c"}]'}
     on.ask(puppet.execution.append(call))
-    opened = RequestOpened(execution_id=execution_id, request_id="r", kind="approval", payload=None)
-    on.ask(puppet.execution.append_event(opened, 10))
+    puppet.execution.request("approval", request_id="r")
+    on.settle()
     on.ask(thread.steer(execution_id, "unread"))
     on.kill()
     on.reopen()

@@ -39,6 +39,7 @@ def test_open_requests_are_listed_oldest_first_with_all_that_an_answer_needs() -
         "execution_id": "e1",
         "kind": "approval",
         "payload": {"about": "b"},
+        "timeout": None,
         "created_at": 1_000_003,
     }
     assert pending(world, entry.snapshot) == ["b", "a"]

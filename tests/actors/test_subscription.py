@@ -287,6 +287,7 @@ def test_a_stream_begins_with_one_frame_that_holds_all_that_a_client_needs(world
                 "execution_id": "e1",
                 "kind": "approval",
                 "payload": {"about": "r"},
+                "timeout": None,
                 "created_at": 1_000_003,
             }
         ],

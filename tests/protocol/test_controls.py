@@ -16,12 +16,12 @@ from treadle.protocol.events import (
     HoldChanged,
     InboxFailed,
     MessageAdded,
-    RequestOpened,
 )
 from treadle.protocol.events import ThreadTerminated as TerminatedEvent
 from treadle.protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt
 from treadle.protocol.triggers import (
     Append,
+    Ask,
     BodyEnded,
     Deadline,
     Inject,
@@ -139,8 +139,7 @@ def test_unread_steers_open_calls_and_requests_share_one_limit() -> None:
 
     thread.facts.pending = 40
     call = MessageAdded(execution_id="e1", message=text("m", calls=["c1"]))
-    ask = RequestOpened(execution_id="e1", request_id="r", kind="approval", payload=None)
-    for trigger in (steer(), submit("x", "steer"), Append("e1", call, 5), Append("e1", ask, 5)):
+    for trigger in (steer(), submit("x", "steer"), Append("e1", call, 5), Ask("e1", "r", "approval", None)):
         decision = thread.judge(trigger)
         assert isinstance(decision.reply, LimitExceeded), trigger
         assert decision.reply.details == {"limit": "unread", "maximum": 200, "met": 201, "execution_id": "e1"}

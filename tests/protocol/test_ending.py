@@ -15,11 +15,10 @@ from treadle.protocol.events import (
     HoldChanged,
     MessageAdded,
     MessagesJoined,
-    RequestOpened,
     RequestTerminated,
 )
 from treadle.protocol.limits import LOST_WINDOW_US
-from treadle.protocol.triggers import Append, BodyEnded, Interrupt, Lost, Released, RetryDue, Stop, Terminate, Wake
+from treadle.protocol.triggers import Append, Ask, BodyEnded, Interrupt, Lost, Released, RetryDue, Stop, Terminate, Wake
 
 from .states import Pure, in_phase, queue, steer, submit, text
 
@@ -36,7 +35,7 @@ def busy() -> Pure:
     """Return a running thread with an unread steer, an open call, a pending request and a waiting message."""
     thread = in_phase(Phase.RUNNING)
     thread.commit(Append("e1", MessageAdded(execution_id="e1", message=text("m", role="assistant", calls=["c"])), 10))
-    thread.commit(Append("e1", RequestOpened(execution_id="e1", request_id="r", kind="approval", payload=None), 5))
+    thread.commit(Ask("e1", "r", "approval", None))
     thread.commit(steer("s1"))
     thread.commit(queue("q1"))
     return thread

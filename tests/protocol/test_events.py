@@ -15,6 +15,7 @@ from treadle.protocol.events import (
     HoldChanged,
     JournalEvent,
     MessageAdded,
+    RequestTerminated,
     ThreadTerminated,
 )
 
@@ -39,7 +40,7 @@ STORED = {
     13: ("VALUE_CHANGED", ["key", "deleted"]),
     14: ("PROCESS_RECORDED", ["execution_id", "group", "start_time"]),
     15: ("THREAD_TERMINATED", []),
-    16: ("REQUEST_OPENED", ["execution_id", "request_id", "kind", "payload"]),
+    16: ("REQUEST_OPENED", ["execution_id", "request_id", "kind", "payload", "timeout"]),
     17: ("REQUEST_TERMINATED", ["request_id", "status", "value"]),
 }  # fmt: skip
 
@@ -107,6 +108,12 @@ def test_start_and_finish_name_an_execution_and_an_agent(field: str, blank: str)
 def test_an_unknown_outcome_is_rejected(outcome: object) -> None:
     with pytest.raises(ValidationError):
         ExecutionFinished(**{**FINISH, "outcome": outcome})
+
+
+@pytest.mark.parametrize("status", ["Resolved", "cancelled", "", None])
+def test_a_request_ends_in_one_of_three_ways(status: object) -> None:
+    with pytest.raises(ValidationError):
+        RequestTerminated(request_id="r", status=status, value=None)  # type: ignore[arg-type]
 
 
 def test_an_event_takes_no_other_fields_and_converts_nothing() -> None:

@@ -18,10 +18,12 @@ from treadle.protocol.lifecycle import TABLE, advance, classify, committed, deci
 from treadle.protocol.triggers import (
     Answer,
     Append,
+    Ask,
     BodyEnded,
     Consume,
     Deadline,
     Delete,
+    Expire,
     GraceExpired,
     Inject,
     Interrupt,
@@ -29,6 +31,7 @@ from treadle.protocol.triggers import (
     Lost,
     RecordProcess,
     Released,
+    Respond,
     Resume,
     RetryDue,
     SetValue,
@@ -41,7 +44,7 @@ from treadle.protocol.triggers import (
 
 from .states import Pure, in_phase, queue, row_of, steer, submit, text
 
-BODY = (Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS)
+BODY = (Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST)
 
 
 def inject() -> Inject:
@@ -68,6 +71,9 @@ TRIGGERS: dict[Kind, Callable[[], Trigger]] = {
     Kind.APPEND: append,
     Kind.CONSUME: lambda: Consume("e1"),
     Kind.RECORD_PROCESS: lambda: RecordProcess("e1", 7, 8),
+    Kind.REQUEST: lambda: Ask("e1", "r", "approval", {"of": 1}),
+    Kind.RESPOND: lambda: Respond("r", True, True),
+    Kind.REQUEST_EXPIRED: lambda: Expire("e1", "r"),
     Kind.BODY_ENDED: lambda: BodyEnded("e1"),
     Kind.DEADLINE: lambda: Deadline("e1"),
     Kind.GRACE_EXPIRED: lambda: GraceExpired("e1"),
@@ -109,6 +115,8 @@ def prepared(phase: Phase, kind: Kind) -> tuple[Pure, Trigger]:
     trigger = TRIGGERS[kind]()
     if isinstance(trigger, Withdraw) and thread.rows:
         trigger.row, trigger.known = thread.rows[0], True
+    if isinstance(trigger, Respond | Expire):
+        trigger.standing = "pending"
     if hasattr(trigger, "rows"):
         trigger.rows = list(thread.rows)
     trigger.now, trigger.new_id = thread.facts.last_time + 1, "e9"
@@ -137,6 +145,9 @@ AGREED = {
     Kind.APPEND: "XXDDR",
     Kind.CONSUME: "XXDRR",
     Kind.RECORD_PROCESS: "XXDRR",
+    Kind.REQUEST: "XXDRR",
+    Kind.RESPOND: "RPDRR",
+    Kind.REQUEST_EXPIRED: "IIDII",
     Kind.BODY_ENDED: "XXDDI",
     Kind.DEADLINE: "IIDII",
     Kind.GRACE_EXPIRED: "IIIDI",
@@ -249,6 +260,7 @@ def test_a_body_that_is_not_the_live_one_is_fenced_before_the_table() -> None:
         Append("e0", MessageAdded(execution_id="e0", message=text("a")), 1),
         Consume("e0"),
         RecordProcess("e0", 1, 1),
+        Ask("e0", "r", "approval", None),
     ):
         decision = decide(thread.state, trigger)
         assert (decision.verdict, decision.reply, decision.events) == (Verdict.REFUSE, Refusal.FENCED, [])

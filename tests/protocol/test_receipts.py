@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 
-from treadle.protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, Withdrawal
+from treadle.protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, RespondStatus, Withdrawal
 
 
 def test_the_dispositions_are_the_agreed_words() -> None:
@@ -13,6 +13,9 @@ def test_the_dispositions_are_the_agreed_words() -> None:
         "execution_finishing", "nothing_to_resume",
     }  # fmt: skip
     assert {one.value for one in Withdrawal} == {"withdrawn", "already_delivered", "not_found"}
+    assert {one.value for one in RespondStatus} == {
+        "accepted", "not_found", "already_resolved", "timed_out", "cancelled",
+    }  # fmt: skip
 
 
 def test_a_receipt_has_the_agreed_fields_and_is_a_value() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from treadle.protocol.decision import Action, Batch, Ending, Phase, Refusal, Verdict
 from treadle.protocol.errors import InvalidInput
-from treadle.protocol.events import ExecutionFinished, MessageAdded, MessagesJoined, RequestOpened
+from treadle.protocol.events import ExecutionFinished, MessageAdded, MessagesJoined
 from treadle.protocol.status import settled_state
 from treadle.protocol.triggers import (
     Append,
@@ -236,14 +236,6 @@ def test_a_call_that_is_open_already_is_refused() -> None:
 
     assert isinstance(decision.reply, InvalidInput)
     assert (decision.reply.code, decision.events) == ("call_already_open", [])
-
-
-def test_a_request_waits_until_it_is_answered_or_abandoned() -> None:
-    thread = in_phase(Phase.RUNNING)
-
-    thread.commit(Append("e1", RequestOpened(execution_id="e1", request_id="r", kind="approval", payload=None), 5))
-
-    assert thread.facts.pending == 1
 
 
 def test_consume_takes_all_that_may_join_and_no_submit() -> None:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from treadle.protocol.decision import Decision, Phase
 from treadle.protocol.errors import TreadleError
+from treadle.protocol.events import RequestOpened
 from treadle.protocol.inbox import Row
+from treadle.protocol.receipts import RespondStatus
 
 from .oracles import Violation
 from .script import Script, Step
@@ -64,6 +66,7 @@ def key(world: World) -> Hashable:
         world.deadline == active,
         len(world.live.calls),
         len(world.live.pending),
+        *(_request(world, one) for one in (world.asked, world.waiting, world.expiring)),
         notes[1:6],
         notes.doomed,
         notes.rerun,
@@ -88,8 +91,27 @@ def _after_crash(world: World, about: str) -> Hashable:
         world.known == facts.execution_id,
         len(stored.calls),
         len(stored.pending),
+        stored.standing(_asked(world) if written else world.asked),
         tuple([_tracked(world, name, stored, stored, facts.execution_id) for name in world.script.tracked]),
     )
+
+
+def _request(world: World, request_id: str) -> Hashable:
+    """Return what tells a request from every other that can still be spoken of."""
+    if not request_id:
+        return None
+    named = (request_id == world.waiting, request_id == world.expiring, request_id == world.asked)
+    return (world.live.standing(request_id), world.stored.standing(request_id), *named)
+
+
+def _asked(world: World) -> str:
+    """Return the request that callers have seen last once the batch in flight is written."""
+    opened = (
+        [event.request_id for _, event in world.flight.events if isinstance(event, RequestOpened)]
+        if world.flight
+        else []
+    )
+    return opened[-1] if opened else world.asked
 
 
 def _rows(world: World, rows: tuple[Row, ...], failed_through: int, active: str | None) -> tuple[object, ...]:
@@ -143,7 +165,8 @@ def _ordered(mails: list[tuple[Mail, object]]) -> tuple[object, ...]:
 
 def _mail(world: World, mail: Mail) -> tuple[object, ...]:
     name = mail.name if mail.name in world.script.tracked or mail.name == "late" else bool(mail.name)
-    return (mail.verb, name, mail.target == world.state.active, mail.how)
+    how = _request(world, mail.how) if mail.verb in ("ask", "respond", "expire") else mail.how
+    return (mail.verb, name, mail.target == world.state.active, how)
 
 
 def _flight(world: World, flight: Flight) -> tuple[object, ...]:
@@ -154,6 +177,8 @@ def _flight(world: World, flight: Flight) -> tuple[object, ...]:
 
 def _answer(decision: Decision) -> object:
     reply = decision.reply
+    if isinstance(reply, RespondStatus):
+        return reply
     return getattr(reply, "disposition", None) or type(reply)
 
 
@@ -183,6 +208,8 @@ def shape(world: World) -> tuple[Hashable, Hashable]:
         bool(world.late),
         frozenset([row.kind for row in world.live.rows]),
         world.retry,
+        world.live.standing(world.asked),
+        bool(world.expiring),
     )
     return form, frozenset([mail.verb for mail in world.mail])
 

@@ -23,12 +23,12 @@ from treadle.protocol.events import (
     InputWithdrawn,
     MessageAdded,
     MessagesJoined,
-    ProcessRecorded,
     RequestOpened,
+    RequestTerminated,
     ThreadTerminated,
 )
 from treadle.protocol.limits import LOST_MAX
-from treadle.protocol.receipts import ControlReceipt, Disposition, Receipt, Withdrawal
+from treadle.protocol.receipts import ControlReceipt, Disposition, Receipt, RespondStatus, Withdrawal
 
 if TYPE_CHECKING:
     from treadle.protocol.facts import Facts
@@ -116,6 +116,9 @@ def _judge_heard(world: World, mail: Mail, decision: Decision) -> None:
         _must(decision.batch is Batch.JOIN, "every execution settles", "the body's end was passed over")
     elif mail.verb == "deadline":
         _must(notes.source or _has(decision, ExecutionInterrupted), "a deadline aborts", mail)
+    elif mail.verb == "expire":
+        due = notes.source is None and world.live.standing(mail.how) == "pending"
+        _must(not due or _has(decision, RequestTerminated), "a request whose time is over expires", mail)
     elif mail.verb in ("grace", "lost"):
         _must(notes.source is None and mail.verb == "grace", "a body that does not stop is abandoned", mail)
 
@@ -124,6 +127,11 @@ def _judge_answer(world: World, mail: Mail, decision: Decision) -> None:
     """Compare the answer with the tables of the semantics, sections 1, 3 and 4."""
     if mail.verb == "withdraw":
         _must(decision.reply is _expected_withdrawal(world, mail.name), "withdraw tells what became of the input", mail)
+    if mail.verb == "respond":
+        expected = _expected_status(world, mail.how)
+        _must(
+            decision.reply is expected, "an answer is told what became of its request", (mail, expected, decision.reply)
+        )
     if mail.verb not in ("submit", "steer", "interrupt", "queue"):
         return
     expected = _expected(world, mail)
@@ -138,6 +146,19 @@ def _expected_withdrawal(world: World, name: str) -> Withdrawal:
         return Withdrawal.NOT_FOUND
     waits = any(row.input_id == name and row.kind != "steer" and row.sequence > through for row in live.rows)
     return Withdrawal.WITHDRAWN if waits or name in live.withdrawn else Withdrawal.ALREADY_DELIVERED
+
+
+def _expected_status(world: World, request_id: str) -> RespondStatus:
+    standing, notes = world.live.standing(request_id), world.notes
+    if standing == "pending":
+        reads = notes.source is None and notes.closed is None and not notes.doomed
+        return RespondStatus.ACCEPTED if reads else RespondStatus.CANCELLED
+    return {
+        None: RespondStatus.NOT_FOUND,
+        "resolved": RespondStatus.ALREADY_RESOLVED,
+        "expired": RespondStatus.TIMED_OUT,
+        "abandoned": RespondStatus.CANCELLED,
+    }[standing]
 
 
 def _expected(world: World, mail: Mail) -> object:
@@ -286,8 +307,28 @@ def _judge_body(world: World, mail: Mail) -> None:
     _must(live, "nothing a fenced body does has an effect", mail)
 
 
-def _opened(world: World, mail: Mail, decision: Decision, event: RequestOpened | ProcessRecorded, at: int) -> None:
+def _opened(world: World, mail: Mail, decision: Decision, event: RequestOpened, at: int) -> None:
     _judge_body(world, mail)
+    _must(world.notes.source is None, "nothing is asked after an interrupt", mail)
+    _must(world.live.standing(event.request_id) is None, "a request's id is used once", event)
+
+
+def _request_over(world: World, mail: Mail, decision: Decision, event: RequestTerminated, at: int) -> None:
+    notes = world.notes
+    _must(event.request_id in world.live.pending, "a request ends once", event)
+    if event.status == "abandoned":
+        _must(decision.batch is Batch.FINISH, "a request is abandoned with its execution", event)
+        return
+    _must(notes.source is None and notes.closed is None, "a request is answered while its body reads", event)
+    _must(mail.how == event.request_id, "an answer is for the request it names", (mail, event))
+    if event.status == "resolved":
+        _must(
+            decision.reply is RespondStatus.ACCEPTED,
+            "an answer is recorded if and only if it is accepted",
+            decision.reply,
+        )
+    else:
+        _must(mail.verb == "expire", "a request expires by its time alone", mail)
 
 
 def _queued(world: World, mail: Mail, decision: Decision, event: InputQueued, at: int) -> None:
@@ -379,7 +420,7 @@ _EVENTS: dict[type[Event], Any] = {
     ExecutionInterrupted: _interrupted,
     MessageAdded: _added,
     RequestOpened: _opened,
-    ProcessRecorded: _opened,
+    RequestTerminated: _request_over,
     InputQueued: _queued,
     MessagesJoined: _joined,
     InputWithdrawn: _withdrawn,
@@ -507,6 +548,8 @@ def judge_action(world: World, action: Action, about: Any) -> None:
     elif action is Action.TELL:
         recorded = world.durable.interrupted_by is not None or notes.unwritten
         _must(recorded, "an interrupt is recorded before the body is told", about)
+    elif action is Action.ANSWER:
+        _must(world.stored.standing(about[0]) == about[1], "an answer is durable before the body has it", about)
     elif action is Action.FREE:
         _must(world.durable.execution_id is None, "FINISH is durable before the slot is free", active)
     elif action in (Action.FENCE, Action.RELEASE):
@@ -524,11 +567,26 @@ def judge_reply(world: World, mail: Mail, reply: object) -> None:
         _must(reply == world.durable.terminated_at, "a reply rests on what is durable", reply)
     elif reply is Withdrawal.WITHDRAWN:
         _must(mail.name in stored.withdrawn, "a reply rests on what is durable", reply)
+    elif isinstance(reply, RespondStatus):
+        _judge_status(world, mail, reply)
     elif reply is Refusal.FENCED:
         live = world.notes.owner == mail.target and world.notes.closed is None and mail.name != "late"
         _must(not live, "a live body is not fenced", mail)
     elif reply is Refusal.CANCELLED:
         _must(world.notes.source is not None, "only an interrupted body is cancelled", mail)
+
+
+def _judge_status(world: World, mail: Mail, reply: RespondStatus) -> None:
+    standing, notes = world.stored.standing(mail.how), world.notes
+    if reply in (RespondStatus.ACCEPTED, RespondStatus.ALREADY_RESOLVED):
+        _must(standing == "resolved", "a reply rests on what is durable", (mail, reply, standing))
+    elif reply is RespondStatus.TIMED_OUT:
+        _must(standing == "expired", "a reply rests on what is durable", (mail, reply, standing))
+    elif reply is RespondStatus.CANCELLED:
+        over = notes.source is not None or notes.closed is not None or notes.doomed
+        _must(
+            standing == "abandoned" or (standing == "pending" and over), "what is cancelled stays so", (mail, standing)
+        )
 
 
 def _judge_receipt(world: World, mail: Mail, reply: Receipt | ControlReceipt) -> None:
@@ -577,6 +635,9 @@ def judge_rest(world: World) -> None:
         _must((phase is Phase.STARTING) == (flight.about is Batch.START), "STARTING is START in flight", phase)
     _must((phase is Phase.IDLE) == (state.active is None), "the slot is free exactly at rest", state.active)
     _must((phase is Phase.FINISHING) == (world.notes.closed is not None), "FINISHING is a settled end", phase)
+    _must(phase is not Phase.IDLE or not world.live.pending, "no request outlives its execution", world.live.pending)
+    reads = phase in (Phase.RUNNING, Phase.STOPPING)
+    _must(reads or not world.waiting, "no wait outlives its execution", world.waiting)
     if body is not None:
         live = body.execution == state.active and phase in (Phase.RUNNING, Phase.STOPPING)
         _must(live, "only the live execution has a body", body)

@@ -16,6 +16,7 @@ __all__ = [
     "LOOPS",
     "LOSSES",
     "QUEUES",
+    "REQUESTS",
     "SMALL",
     "Script",
     "Step",
@@ -36,7 +37,7 @@ class Step(NamedTuple):
                result, ask)
     late       what an abandoned body still tries (append, queue, returned)
     released   what the execution owned is closed
-    retry, grace, deadline
+    retry, grace, deadline, expire
                a timer fires
     """
 
@@ -75,8 +76,8 @@ class Script(NamedTuple):
         return self.on_busy[rank - 1] if rank <= len(self.on_busy) else "reject"
 
 
-INPUTS = ("submit", "steer", "interrupt", "queue", "repeat", "stop", "resume", "terminate", "withdraw")
-FAULTS = ("refuse", "crash", "lost", "grace", "deadline")
+INPUTS = ("submit", "steer", "interrupt", "queue", "repeat", "stop", "resume", "terminate", "withdraw", "respond")
+FAULTS = ("refuse", "crash", "lost", "grace", "deadline", "expire")
 
 A = Script("A", {"submit": 3, "steer": 2, "interrupt": 2, "queue": 1, "refuse": 1, "crash": 1}, eager=True)
 B = Script(
@@ -103,10 +104,14 @@ QUEUES = Script(
 )  # fmt: skip
 DEADLINES = Script(
     "deadlines", {"submit": 1, "steer": 1, "interrupt": 1, "deadline": 1, "grace": 1, "refuse": 1},
-    ends=("returned", "raised", "cancelled", "stopped"), asks=("append", "call", "result", "ask"), hold=True,
+    ends=("returned", "raised", "cancelled", "stopped"), asks=("append", "call", "result", "ask", "consume"), hold=True,
 )  # fmt: skip
 LOOPS = Script(
     "loops", {"submit": 2, "steer": 1, "interrupt": 1, "queue": 1, "lost": 1, "refuse": 1}, on_busy=("reject", "queue"), asks=("call",),
     resumes=True, eager=True,
 )  # fmt: skip
 LOSSES = Script("losses", {"submit": 1, "queue": 3, "crash": 3, "refuse": 1}, resumes=True)
+REQUESTS = Script(
+    "requests", {"submit": 1, "respond": 2, "interrupt": 1, "expire": 1, "grace": 1, "lost": 1, "refuse": 1, "crash": 1},
+    asks=("ask",),
+)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from treadle.protocol import lifecycle
 from treadle.protocol.decision import Action, Batch, Decision, Do, Phase, Refusal, State, Verdict
-from treadle.protocol.errors import StorageFull, ThreadTerminated
+from treadle.protocol.errors import RequestExpired, StorageFull, ThreadTerminated, TreadleError
 from treadle.protocol.events import (
     ControlRecorded,
     Event,
@@ -30,17 +30,21 @@ from treadle.protocol.inbox import Row
 from treadle.protocol.recorded import receipt_of, recorded_id
 from treadle.protocol.triggers import (
     Append,
+    Ask,
     BodyEnded,
     Consume,
     Deadline,
+    Expire,
     GraceExpired,
     Interrupt,
     Lost,
     Prior,
     Queue,
     Released,
+    Respond,
     Resume,
     RetryDue,
+    Standing,
     Steer,
     Stop,
     Submit,
@@ -60,7 +64,7 @@ __all__ = ["Body", "Flight", "Mail", "Stored", "World"]
 
 
 class Mail(NamedTuple):
-    """One mail to the actor: its verb, the id it is answered under, the execution it means, and how."""
+    """One mail to the actor: its verb, the id it is answered under, the execution it means, and how, or which request."""
 
     verb: str
     name: str = ""
@@ -94,6 +98,11 @@ class Stored(NamedTuple):
     withdrawn: frozenset[str] = frozenset()
     calls: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
+    ended: tuple[tuple[str, Standing], ...] = ()
+
+    def standing(self, request_id: str) -> Standing | None:
+        """Return how a request stands."""
+        return "pending" if request_id in self.pending else dict(self.ended).get(request_id)
 
     def prior(self, given: str) -> Prior | None:
         """Return what is recorded under an id."""
@@ -152,7 +161,8 @@ def _request(stored: Stored, event: RequestOpened, sequence: int, at: int) -> St
 
 
 def _answered(stored: Stored, event: RequestTerminated, sequence: int, at: int) -> Stored:
-    return stored._replace(pending=tuple(one for one in stored.pending if one != event.request_id))
+    pending = tuple(one for one in stored.pending if one != event.request_id)
+    return stored._replace(pending=pending, ended=(*stored.ended, (event.request_id, event.status)))
 
 
 _CHANGES: dict[type[Event], Callable[..., Stored]] = {
@@ -179,7 +189,8 @@ class World:
         state: what the rules see: facts with the batch under way folded in, and the phase.
         durable: the facts that the store holds, folded from the journal alone.
         live, stored: the tables with the batch under way, and as the store holds them.
-        known: the execution id that callers saw last.
+        known: the execution id that callers saw last; `asked` the request id.
+        waiting, expiring: the request that the live body waits for, and the one whose time runs.
         late: abandoned bodies that have not given up.
         retry, grace, releasing, deadline: timers and the release that are under way; the last three name an execution.
         notes: what the oracles remember of the past.
@@ -190,9 +201,11 @@ class World:
         "_entries",
         "_events",
         "_owned",
+        "asked",
         "body",
         "deadline",
         "durable",
+        "expiring",
         "flight",
         "grace",
         "known",
@@ -207,6 +220,7 @@ class World:
         "script",
         "state",
         "stored",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, script: Script, *, logged: bool = False) -> None:
@@ -223,6 +237,8 @@ class World:
         self.body: Body | None = None
         self.late: tuple[str, ...] = ()
         self.known = "e0"
+        self.asked = "r0"
+        self.waiting = self.expiring = ""
         self.retry = False
         self.grace = self.releasing = self.deadline = ""
         self.notes = oracles.Notes()
@@ -278,6 +294,8 @@ class World:
             found.append(Step("grace"))
         if self.deadline and left.get("deadline"):
             found.append(Step("deadline"))
+        if self.expiring and left.get("expire"):
+            found.append(Step("expire"))
         return found
 
     def _sendable(self) -> list[str]:
@@ -293,7 +311,7 @@ class World:
         asks = [ask for ask in self.script.asks if ask != "result" or self.live.calls]
         if len(self.live.calls) >= 1 and "call" in asks:
             asks.remove("call")
-        if self.live.pending and "ask" in asks:
+        if (self.live.pending or self.waiting) and "ask" in asks:
             asks.remove("ask")
         return asks
 
@@ -317,6 +335,8 @@ class World:
             return Mail("submit", "submit1", how=self.script.busy(1))
         if verb == "withdraw":
             return Mail("withdraw", "queue1")
+        if verb == "respond":
+            return Mail("respond", name, how=self.asked)
         if verb in ("steer", "interrupt"):
             # Every second interrupt can be repeated: it has an id of its own.
             return Mail(verb, "" if verb == "interrupt" and rank % 2 else name, self.known)
@@ -358,6 +378,9 @@ class World:
         assert self.flight is not None
         if isinstance(decision.reply, ThreadTerminated):
             return self.durable.terminated_at is None
+        if mail.verb == "respond":
+            standing = self.live.standing(mail.how)
+            return standing in ("resolved", "expired") and standing != self.stored.standing(mail.how)
         return mail.name in self.flight.ids
 
     def _commit(self, about: str) -> None:
@@ -380,6 +403,8 @@ class World:
         durable = self.durable.copy()
         for at, event in flight.events:
             durable.fold(event, at)
+            if isinstance(event, RequestOpened):
+                self.asked = event.request_id
             if self.log is not None:
                 self.log.append(("event", event))
         before, self.durable = self.durable, durable
@@ -399,7 +424,10 @@ class World:
         lifecycle.advance(self.state, decision, 0)
         self._act(decision.at_once)
         for mail, decided in flight.entries:
-            if decided.reply is not None or mail.verb in _ASKS:
+            if mail.verb == "expire":
+                # Its body must not wait for ever because its time ran out on a full disk.
+                self.expiring = mail.how if self.waiting == mail.how else ""
+            elif decided.reply is not None or mail.verb in _ASKS:
                 self._answer(mail, StorageFull("The disk is full."))
 
     def _restore(self) -> None:
@@ -415,6 +443,7 @@ class World:
         self.flight, self.mail = None, ()
         self.body, self.late = None, ()
         self.retry, self.grace, self.releasing, self.deadline = False, "", "", ""
+        self.waiting = self.expiring = ""
         self.live = self.stored
         facts = self.durable
         self.state = state = State(facts)
@@ -438,9 +467,18 @@ class World:
     def _move(self, about: str) -> None:
         body = self.body
         assert body is not None
-        if about in _ASKS:
+        if about == "ask" and body.told:
+            # Refused where it is made, as all that begins something.
+            self.waiting = "refused"
+            self._wait_over(Refusal.CANCELLED)
+        elif about in _ASKS:
             self.body = body._replace(asking=True)
-            self._post(Mail(about, target=body.execution))
+            asked = ""
+            if about == "ask":
+                # The wait and its time begin before the actor hears of it.
+                asked = self.waiting = f"r{len(self.live.pending) + len(self.live.ended) + 1}"
+                self.expiring = asked if "expire" in self.left else ""
+            self._post(Mail(about, target=body.execution, how=asked))
         else:
             self.body = None
             self._post(Mail("ended", target=body.execution, how=about))
@@ -469,6 +507,18 @@ class World:
         self.left["deadline"] -= 1
         execution, self.deadline = self.deadline, ""
         self._post(Mail("deadline", target=execution))
+
+    def _fire_expiry(self, about: str) -> None:
+        self.left["expire"] -= 1
+        asked, self.expiring = self.expiring, ""
+        self._post(Mail("expire", target=self.state.active or "", how=asked))
+
+    def _wait_over(self, reply: object) -> None:
+        """The body's wait for a request ends."""
+        if self.waiting:
+            self.waiting = self.expiring = ""
+            if self.log is not None:
+                self.log.append(("ask", reply))
 
     # Decide, commit, act.
 
@@ -521,12 +571,18 @@ class World:
                 self.known = self.state.active
                 if action is Action.DISPATCH and "deadline" in self.left:
                     self.deadline = self.state.active
+            elif action is Action.ANSWER:
+                request_id, status, value = about
+                if request_id == self.waiting:
+                    self._wait_over(value if status == "resolved" else RequestExpired("Nobody answered."))
             elif action is Action.TELL:
+                self._wait_over(Refusal.CANCELLED)
                 if self.body is not None and self.body.execution == about.execution_id:
                     self.body = self.body._replace(told=True)
             elif action is Action.GRACE:
                 self.grace = self.state.active or ""
             elif action is Action.FENCE:
+                self._wait_over(Refusal.FENCED)
                 if self.body is not None:
                     self.late = (*self.late, self.body.execution)
                 self.body = None
@@ -543,7 +599,10 @@ class World:
 
     def _answer(self, mail: Mail, reply: object) -> None:
         oracles.judge_reply(self, mail, reply)
-        if self.log is not None:
+        if mail.verb == "ask":
+            if isinstance(reply, Refusal | TreadleError) and self.waiting == mail.how:
+                self._wait_over(reply)
+        elif mail.verb != "expire" and self.log is not None:
             self.log.append((mail.name or mail.verb, reply))
         if mail.verb in _ASKS and self.body is not None and mail.target == self.body.execution and mail.name != "late":
             self.body = Body(mail.target, self.body.told or isinstance(reply, Refusal))
@@ -585,18 +644,19 @@ class World:
         return trigger
 
     def _append(self, mail: Mail) -> Trigger:
-        if mail.verb == "ask":
-            event: Event = RequestOpened(execution_id=mail.target, request_id="r", kind="approval", payload=None)
-        else:
-            event = MessageAdded(execution_id=mail.target, message=_APPENDED[mail.verb])
+        event = MessageAdded(execution_id=mail.target, message=_APPENDED[mail.verb])
         trigger = Append(mail.target, event, _DRAFT_SIZE)
         trigger.open_call = mail.verb != "result" or bool(self.live.calls)
+        return trigger
+
+    def _standing(self, mail: Mail, trigger: Ask | Respond | Expire) -> Trigger:
+        trigger.standing = self.live.standing(mail.how)
         return trigger
 
 
 _SLOTS = tuple(name for name in World.__slots__ if name not in ("_entries", "_events", "state", "left"))
 _ANSWERS = frozenset({"commit", "refuse", "crash"})  # what waited for an answer is decided with it
-_AT_ONCE = frozenset({"submit", "steer", "interrupt", "append", "consume", "call", "result", "ask"})
+_AT_ONCE = frozenset({"submit", "steer", "interrupt", "append", "consume", "call", "result", "ask", "respond"})
 _ASKS = frozenset({"append", "consume", "call", "result", "ask"})
 _APPENDED = {
     "append": {"id": "m", "role": "assistant", "content": "said"},
@@ -616,6 +676,7 @@ _STEPS: dict[str, Callable[[World, str], None]] = {
     "retry": World._fire_retry,
     "grace": World._fire_grace,
     "deadline": World._fire_deadline,
+    "expire": World._fire_expiry,
 }
 
 
@@ -646,7 +707,9 @@ _TRIGGERS: dict[str, Callable[[World, Mail], Trigger]] = {
     "append": World._append,
     "call": World._append,
     "result": World._append,
-    "ask": World._append,
+    "ask": lambda w, m: w._standing(m, Ask(m.target, m.how, "approval", None)),
+    "respond": lambda w, m: w._standing(m, Respond(m.how, True, True)),
+    "expire": lambda w, m: w._standing(m, Expire(m.target, m.how)),
     "consume": lambda w, m: w._with_rows(Consume(m.target)),
     "ended": lambda w, m: w._closing(_ended(m)),
     "released": lambda w, m: w._closing(Released(m.target)),

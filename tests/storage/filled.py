@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from treadle.actors import Runtime
 from treadle.agents import agent
-from treadle.protocol.events import RequestOpened
+from treadle.protocol.errors import RequestExpired
 from treadle.storage import MemoryStore
 from treadle.storage.memory_store import _Snapshot, _SortedTable
 from treadle.storage.tables import Table
@@ -34,6 +35,7 @@ def filled_tables() -> Tables:
         for message in state.execution.new_messages:
             await state.inject_message("assistant", f"heard {message.content}")
             if message.content == "fail":
+                state.request("approval", request_id="r-abandoned")
                 raise ValueError("on purpose")
             if message.content == "hold everything":
                 await _hold_everything(state)
@@ -56,8 +58,10 @@ async def _hold_everything(state: ThreadState) -> None:
     await state.set_value("gone", None)
     await state.set_value("k" * 300, True)
     await state.execution.start_process(["sleep", "60"])
-    opened = RequestOpened(execution_id=state.execution.id, request_id="r-1", kind="approval", payload={"what": 1})
-    await state.execution._execution.append_event(opened, 10)
+    with suppress(RequestExpired):
+        await state.request("approval", timeout=0.001, request_id="r-expired")
+    assert await state.request("approval", request_id="r-resolved") == {"yes": True}
+    state.request("approval", {"what": 1}, request_id="r-1")
     await state.inject_message("assistant", None, tool_calls=CALLS)
     await state.inject_message("tool", "found", tool_call_id="c-1")
 
@@ -73,7 +77,10 @@ def _work(runtime: Runtime, ready: threading.Event) -> None:
     full.stop().result()
     full.queue_message("kept").result()
     full.wait(full.resume().result()).result(30)
-    receipt = full.submit("hold everything", input_id="i-2").result()
+    with full.stream() as stream:
+        receipt = full.submit("hold everything", input_id="i-2").result()
+        next(frame for frame in stream if frame.get("request_id") == "r-resolved")
+    full.respond("r-resolved", {"yes": True}).result()
     assert ready.wait(30)
     assert receipt.execution_id is not None
     full.steer(receipt.execution_id, ["unread", "and more"], control_id="c-9").result()

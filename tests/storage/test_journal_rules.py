@@ -97,6 +97,10 @@ WHOLE: dict[str, list[Event]] = {
     "a loss": [started(), lost(last=2), started("e2", "i2")],
     "calls": [started(), CALL, RESULT, CALL.model_copy(update={"message": {**said("m3"), "calls": ["c1"]}})],
     "requests and groups": [started(), REQUEST, ANSWER, GROUP, finished()],
+    "an abandoned request": [
+        started(), REQUEST, interrupted(), RequestTerminated(request_id="r1", status="abandoned", value=None),
+        finished(outcome="cancelled"),
+    ],
     "steers": [started(), queued("s1", "steer", execution="e1"), joined((3, "steer")), finished()],
     "unread steers": [
         started(), queued("s1", "steer", execution="e1"), interrupted(), joined((3, "steer"), consumed=False),
@@ -168,6 +172,12 @@ BROKEN: dict[str, tuple[str, list[Event]]] = {
     ),
     "another input withdrawn": ("is row q2", [queued("q2"), WITHDRAWN]),
     "a request twice": ("while it is open", [started(), REQUEST, REQUEST]),
+    "a request again": ("request r1 appears twice", [started(), REQUEST, ANSWER, REQUEST]),
+    "an answer after an interruption": ("is resolved after an interruption", [started(), REQUEST, interrupted(), ANSWER]),
+    "an end with an answer": (
+        "has an answer",
+        [started(), REQUEST, RequestTerminated(request_id="r1", status="expired", value=1)],
+    ),
     "an answer to nothing": ("was not open", [ANSWER]),
     "terminated twice": ("a second time", [TERMINATED, TERMINATED]),
     "a start after termination": ("on a terminated thread", [TERMINATED, started()]),

@@ -14,6 +14,7 @@ from treadle.storage.keys import (
     numbered,
     open_key,
     prefix_end,
+    request_key,
     sequence_of,
     user_key,
     user_key_prefix,
@@ -59,6 +60,15 @@ def test_an_id_of_ours_takes_half_its_length_and_what_only_looks_like_one_is_its
     assert len(id_part(ours)) == 17
     assert all(id_part(one) == b"\x02" + one.encode() for one in alike)
     assert len({id_part(one) for one in [ours, *alike]}) == len(alike) + 1
+
+
+@given(ids, ids)
+def test_a_request_has_a_key_that_no_input_has_and_is_short_enough(one: str, other: str) -> None:
+    prefix = numbered(7)
+
+    assert (request_key(prefix, one) == request_key(prefix, other)) == (one == other)
+    assert request_key(prefix, one) != named_key(prefix, other)
+    assert len(request_key(prefix, one)) <= LMDB_KEY_MAX
 
 
 @given(names, names)

@@ -11,7 +11,7 @@ from treadle.protocol.events import InputQueued
 from treadle.protocol.receipts import Disposition
 from treadle.storage.codec import pack
 from treadle.storage.head import HEAD_SIZE
-from treadle.storage.keys import journal_key, numbered
+from treadle.storage.keys import journal_key, numbered, request_key
 from treadle.storage.reading import (
     integers,
     read_content,
@@ -20,6 +20,7 @@ from treadle.storage.reading import (
     read_open,
     read_prior,
     read_receipt,
+    read_request,
     read_row,
     read_rows,
     read_thread,
@@ -168,6 +169,26 @@ def test_what_is_open_is_listed_by_kind(view: Rows) -> None:
     assert [request for request, _ in read_open(view, number, b"r")] == ["r-1"]
     assert len(read_open(view, number, b"p")) == 1
     assert read_open(view, number, b"x") == []
+
+
+def test_what_became_of_a_request_is_found_under_its_id(view: Rows) -> None:
+    number = full(view)
+    asked = ["r-1", "r-resolved", "r-expired", "r-abandoned", "r", "i-1"]
+
+    assert [read_request(view, number, one) for one in asked] == [
+        "pending", "resolved", "expired", "abandoned", None, None,
+    ]  # fmt: skip
+    assert read_receipt(view, number, "r-resolved") is None  # inputs and controls have ids of their own
+
+
+def test_an_end_of_a_request_that_is_none_is_corrupt(view: Rows) -> None:
+    number = full(view)
+    key = request_key(numbered(number), "r-resolved")
+    view.tables[Table.RECEIPTS][key] = pack([1, 3, 1])
+
+    with pytest.raises(CorruptRecord) as caught:
+        read_request(view, number, "r-resolved")
+    assert caught.value.details == {"table": "receipts", "key": key.hex()}
 
 
 @pytest.mark.parametrize("record", [[1], [1, "2"], [1, 2, 3], [1, True], {1: 2}, "ab", None])
