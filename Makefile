@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-# The actors suite runs twice: as it is, and with every thread dropped and reloaded from disk whenever it is free.
-ACTOR_TESTS := $(wildcard tests/actors)
+# These suites run twice: as they are, and with every thread dropped and reloaded from disk whenever it is free. The second
+# run of the actors belongs to `make test`; that of the others would take it beyond a minute.
+EVICTED := tests/actors
+EVICTED_SLOWLY := tests/scenarios tests/agents
 
 .PHONY: help demo test slow check bench mutants clean
 .NOTPARALLEL:
@@ -14,7 +16,7 @@ ACTOR_TESTS := $(wildcard tests/actors)
 help:
 	@echo 'make demo     host 200 threads on real dialogues, kill the process halfway, reopen, compare'
 	@echo 'make test     the fast tests, then the actor tests again with --always-evict'
-	@echo 'make slow     the slow tests: real kills, long explorations, wheels'
+	@echo 'make slow     the slow tests: real kills, long explorations, wheels; more with --always-evict'
 	@echo 'make check    lint, format, types'
 	@echo 'make bench    product against the bare baseline, one JSON line a figure (ARGS="--only steer")'
 	@echo 'make mutants  break the rules one by one and name the test that notices'
@@ -26,10 +28,11 @@ demo: $(VENV)/ready-demo
 
 test: $(VENV)/ready-test
 	@$(RUN) -m pytest -m 'not slow'
-	@$(if $(ACTOR_TESTS),$(RUN) -m pytest -m 'not slow' --always-evict $(ACTOR_TESTS))
+	@$(RUN) -m pytest -m 'not slow' --always-evict $(EVICTED)
 
 slow: $(VENV)/ready-test
 	@$(RUN) -m pytest -m slow
+	@$(RUN) -m pytest -m 'not slow' --always-evict $(EVICTED_SLOWLY)
 
 check: $(VENV)/ready-test $(VENV)/ready-check
 	@$(RUN) -m ruff check
