@@ -13,25 +13,18 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..protocol.errors import TreadleError
-from ..protocol.events import MessageAdded
-from ..protocol.messages import Draft, Message, draft_size
-from ..protocol.triggers import Append, Consume, Queue, RecordProcess, SetValue, Terminate, Trigger
-from ..storage.codec import pack
+from ..protocol.messages import Message
+from ..protocol.triggers import RecordProcess
 from .abort import AbortSignal
 from .asking import Requests
-from .digests import input_digest
 from .fence import ExecutionCancelled, ExecutionFenced
 from .loops import LoopTask
-from .mailbox import Mail
+from .own_thread import OwnThread
 from .processes import OwnedProcess
-from .reads import MessageHistory, MessagePage, read_created, read_message, read_messages, read_thread_value
 from .reply import Reply, current_body
-from .services import new_id
 from .waits import BodyWait
 
 if TYPE_CHECKING:
-    from ..protocol.receipts import Receipt
-    from ..protocol.status import ThreadStatus
     from ..protocol.values import Value
     from .directory import Entry
     from .services import Body, Services
@@ -45,7 +38,7 @@ current_execution = cast("contextvars.ContextVar[Execution | None]", current_bod
 """The execution whose body runs here; None outside bodies."""
 
 
-class Execution:
+class Execution(OwnThread):
     """One accepted input that owns a thread, as its body sees it.
 
     Attributes:
@@ -94,16 +87,6 @@ class Execution:
         self._guard: BodyWait | None = None
 
     @property
-    def thread_id(self) -> str:
-        """The thread that it owns."""
-        return self.entry.thread_id
-
-    @property
-    def created_at(self) -> int:
-        """When the thread was created, microseconds."""
-        return self.thread_created_at
-
-    @property
     def new_messages(self) -> list[Message]:
         """What this pass was called for: the input and what joined with it, or what arrived since the last pass."""
         if callable(self._messages):
@@ -111,28 +94,9 @@ class Execution:
         return self._messages
 
     @property
-    def history(self) -> MessageHistory:
-        """The thread's live history, read when looked at."""
-        return MessageHistory(self.services, self.entry)
-
-    @property
-    def arguments(self) -> dict[str, Value]:
-        """What the thread was created with; blocks for one read."""
-        return dict(read_created(self.services, self.entry).arguments or {})
-
-    @property
-    def terminated_at(self) -> int | None:
-        """When the thread was terminated, microseconds; None while it takes input."""
-        return self.services.directory.snapshot(self.entry).terminated_at
-
-    @property
     def fenced(self) -> bool:
         """Whether nothing that this body does has an effect any more."""
         return self._fenced
-
-    def new_id(self) -> str:
-        """Return a fresh message id."""
-        return new_id(self.services.clock.now_us())
 
     def begin(self, kind: str) -> None:  # noqa: ARG002 - what begins is the caller's to name, for those who read the call
         """Ask to begin a pass, a model request or a tool call; never blocks.
@@ -159,47 +123,6 @@ class Execution:
     def cancelled(self) -> ExecutionCancelled:
         """Return the error of an interrupted body."""
         return ExecutionCancelled(self.id, self.abort_signal.reason, self.abort_signal.source or "user")
-
-    def append(self, draft: Draft) -> Reply[Message]:
-        """Put a message into history; durable and visible when the reply is there."""
-        size = draft_size(draft)
-        return self._send(Append(self.id, MessageAdded(execution_id=self.id, message=draft), size), size)
-
-    def consume(self) -> Reply[list[Message]]:
-        """Let what has arrived join history and return it: a step boundary. Ends with ExecutionCancelled once interrupted."""
-        return self._send(Consume(self.id))
-
-    def queue(self, drafts: list[Draft], size: int, input_id: str | None = None) -> Reply[Receipt]:
-        """Queue a message to the own thread; it joins at the next boundary, or starts the next execution."""
-        digest = input_digest("queue", None, drafts, "", hold=False) if input_id is not None else None
-        trigger = Queue(input_id or self.new_id(), drafts, size, digest, originating=self.id)
-        trigger.execution_id = self.id
-        return self._send(trigger, size)
-
-    def get_value(self, key: str) -> Reply[Value]:
-        """Return a value of the thread, None where there is none; blocks for one read."""
-        return answer(lambda: read_thread_value(self.services, self.entry, key))
-
-    def set_value(self, key: str, value: Value) -> Reply[None]:
-        """Set a value of the thread, or delete it with None; durable when the reply is there."""
-        encoded = None if value is None else pack(value)
-        return self._send(SetValue(key, encoded, self.id), len(encoded or b""))
-
-    def read_messages(self, **options: Any) -> Reply[MessagePage]:
-        """Return a page of messages; blocks for one page of reads."""
-        return answer(lambda: read_messages(self.services, self.entry, **options))
-
-    def read_message(self, message_id: str) -> Reply[Message | None]:
-        """Return a message by id; blocks for one read."""
-        return answer(lambda: read_message(self.services, self.entry, message_id))
-
-    def status(self) -> Reply[ThreadStatus]:
-        """Return the thread's run status."""
-        return answer(lambda: self.services.directory.snapshot(self.entry).status)
-
-    def terminate(self) -> Reply[int]:
-        """Close the own thread for good; the execution then goes the way of an interrupt."""
-        return self._send(Terminate("system"))
 
     def stop(self, reason: str | None = None) -> None:
         """Let no further pass begin; what is unread joins history without being consumed. Never blocks."""
@@ -298,14 +221,6 @@ class Execution:
             reply.fail(error)
         return reply
 
-    def _send(self, trigger: Trigger, size: int = 0) -> Reply[Any]:
-        reply: Reply[Any] = Reply()
-        if self._fenced:
-            reply.fail(ExecutionFenced(self.id))
-            return reply
-        self.entry.mailbox.put(Mail(trigger, reply, size))
-        return reply
-
     # The runtime's side: only the actor calls what follows.
 
     def abort(self, reason: str | None, source: str) -> None:
@@ -384,13 +299,3 @@ def _released(recorded: Reply[bool], process: OwnedProcess, reply: Reply[OwnedPr
         # Never on record, so it must never run: the gate still holds it.
         process.kill()
         reply.fail(error)
-
-
-def answer(read: Callable[[], T]) -> Reply[T]:
-    """Return a reply with what a read gives, or its error: errors of a call come through its reply."""
-    reply: Reply[T] = Reply()
-    try:
-        reply.set(read())
-    except TreadleError as error:
-        reply.fail(error)
-    return reply

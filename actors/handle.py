@@ -33,10 +33,11 @@ from ..protocol.values import JsonObject, Value, check_value
 from ..storage.codec import pack
 from .checks import awaited, check_one_of, check_reason, check_seconds
 from .digests import control_digest, input_digest
-from .execution import answer, current_execution
+from .execution import current_execution
 from .explain import Explanation, explain
 from .live_state import ThreadLiveState
 from .mailbox import Mail
+from .own_thread import answer
 from .reads import (
     ExecutionPage,
     MessagePage,

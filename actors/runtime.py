@@ -21,12 +21,12 @@ from .closing import drain
 from .creating import create_thread
 from .directory import Directory
 from .dispatcher import Dispatcher
-from .execution import answer
 from .handle import Thread
 from .hub import Hub
 from .listing import ThreadPage, list_threads
 from .loops import LoopHost
 from .mailbox import Mail
+from .own_thread import answer
 from .recovery import OpenReport, recover
 from .reply import Reply
 from .reporting import Reporter

@@ -1,0 +1,133 @@
+"""Owns what a body may ask of its own thread and write to it, by mail that carries its execution's id. Decides nothing.
+
+Whatever comes after the fence is refused here at once, and by the table where it was on its way already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..protocol.errors import TreadleError
+from ..protocol.events import MessageAdded
+from ..protocol.messages import Draft, Message, draft_size
+from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
+from ..storage.codec import pack
+from .digests import input_digest
+from .fence import ExecutionFenced
+from .mailbox import Mail
+from .reads import MessageHistory, MessagePage, read_created, read_message, read_messages, read_thread_value
+from .reply import Reply
+from .services import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.receipts import Receipt
+    from ..protocol.status import ThreadStatus
+    from ..protocol.values import Value
+    from .directory import Entry
+    from .services import Services
+
+__all__ = ["OwnThread", "answer"]
+
+T = TypeVar("T")
+
+
+class OwnThread:
+    """The thread that an execution owns, as its body reaches it; `Execution` is one."""
+
+    __slots__ = ()
+
+    services: Services
+    entry: Entry
+    id: str
+    thread_created_at: int
+    _fenced: bool
+
+    @property
+    def thread_id(self) -> str:
+        """The thread that it owns."""
+        return self.entry.thread_id
+
+    @property
+    def created_at(self) -> int:
+        """When the thread was created, microseconds."""
+        return self.thread_created_at
+
+    @property
+    def history(self) -> MessageHistory:
+        """The thread's live history, read when looked at."""
+        return MessageHistory(self.services, self.entry)
+
+    @property
+    def arguments(self) -> dict[str, Value]:
+        """What the thread was created with; blocks for one read."""
+        return dict(read_created(self.services, self.entry).arguments or {})
+
+    @property
+    def terminated_at(self) -> int | None:
+        """When the thread was terminated, microseconds; None while it takes input."""
+        return self.services.directory.snapshot(self.entry).terminated_at
+
+    def new_id(self) -> str:
+        """Return a fresh message id."""
+        return new_id(self.services.clock.now_us())
+
+    def append(self, draft: Draft) -> Reply[Message]:
+        """Put a message into history; durable and visible when the reply is there."""
+        size = draft_size(draft)
+        return self._send(Append(self.id, MessageAdded(execution_id=self.id, message=draft), size), size)
+
+    def consume(self) -> Reply[list[Message]]:
+        """Let what has arrived join history and return it: a step boundary. Ends with ExecutionCancelled once interrupted."""
+        return self._send(Consume(self.id))
+
+    def queue(self, drafts: list[Draft], size: int, input_id: str | None = None) -> Reply[Receipt]:
+        """Queue a message to the own thread; it joins at the next boundary, or starts the next execution."""
+        digest = input_digest("queue", None, drafts, "", hold=False) if input_id is not None else None
+        trigger = Queue(input_id or self.new_id(), drafts, size, digest, originating=self.id)
+        trigger.execution_id = self.id
+        return self._send(trigger, size)
+
+    def get_value(self, key: str) -> Reply[Value]:
+        """Return a value of the thread, None where there is none; blocks for one read."""
+        return answer(lambda: read_thread_value(self.services, self.entry, key))
+
+    def set_value(self, key: str, value: Value) -> Reply[None]:
+        """Set a value of the thread, or delete it with None; durable when the reply is there."""
+        encoded = None if value is None else pack(value)
+        return self._send(SetValue(key, encoded, self.id), len(encoded or b""))
+
+    def read_messages(self, **options: Any) -> Reply[MessagePage]:
+        """Return a page of messages; blocks for one page of reads."""
+        return answer(lambda: read_messages(self.services, self.entry, **options))
+
+    def read_message(self, message_id: str) -> Reply[Message | None]:
+        """Return a message by id; blocks for one read."""
+        return answer(lambda: read_message(self.services, self.entry, message_id))
+
+    def status(self) -> Reply[ThreadStatus]:
+        """Return the thread's run status."""
+        return answer(lambda: self.services.directory.snapshot(self.entry).status)
+
+    def terminate(self) -> Reply[int]:
+        """Close the own thread for good; the execution then goes the way of an interrupt."""
+        return self._send(Terminate("system"))
+
+    def _send(self, trigger: Trigger, size: int = 0) -> Reply[Any]:
+        reply: Reply[Any] = Reply()
+        if self._fenced:
+            reply.fail(ExecutionFenced(self.id))
+            return reply
+        self.entry.mailbox.put(Mail(trigger, reply, size))
+        return reply
+
+
+def answer(read: Callable[[], T]) -> Reply[T]:
+    """Return a reply with what a read gives, or its error: errors of a call come through its reply."""
+    reply: Reply[T] = Reply()
+    try:
+        reply.set(read())
+    except TreadleError as error:
+        reply.fail(error)
+    return reply
