@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors import ExecutionCancelled, ExecutionFenced
 from treadle.actors.mailbox import Mail
 from treadle.actors.reply import Reply
@@ -21,13 +22,6 @@ if TYPE_CHECKING:
     from treadle.actors import Thread
 
     Enter = Callable[..., Stage]
-
-
-def started(on: Stage, thread: Thread, **options: Any) -> str:
-    receipt = on.ask(thread.submit("go", **options))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def told(on: Stage, thread: Thread, trigger: Any) -> BaseException | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.testing import Puppet, Stage
 from treadle.storage.encoding import WORK_DELETING, WORK_ROWS, WORK_RUNNING
 from treadle.storage.keys import numbered
@@ -43,13 +44,6 @@ def changes(on: Stage) -> int:
 def turns(on: Stage) -> None:
     while on.turn():
         pass
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_the_index_of_work_follows_each_batch(stage: Enter) -> None:

@@ -19,11 +19,6 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def puppet() -> Puppet:
-    return Puppet()
-
-
-@pytest.fixture
 def on(stage: Enter, puppet: Puppet) -> Stage:
     """Three threads after the death of their process; two of them ran, and the record of one of these is damaged."""
     on = stage(puppet)

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply
-from treadle.actors.execution import answer, current_execution
+from treadle.actors.execution import current_execution
+from treadle.actors.own_thread import answer
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import AgentNotFound, StorageFull, TreadleError
 
@@ -28,20 +30,8 @@ def puppet() -> Puppet:
 
 
 @pytest.fixture
-def on(stage: Enter, puppet: Puppet) -> Stage:
-    return stage(puppet)
-
-
-@pytest.fixture
 def thread(on: Stage) -> Thread:
     return on.thread(thread_id="t", user_id="u", arguments={"depth": 3})
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def draft(text: str) -> dict[str, Any]:

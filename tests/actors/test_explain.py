@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.testing import Puppet, Stage
 from treadle.agents import agent
 from treadle.protocol.errors import StorageFull, ThreadNotFound
@@ -27,13 +28,6 @@ GUARD_S = 10.0
 def of(thread: Thread) -> Explanation:
     explained: Explanation = thread.explain().result()
     return explained
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_a_thread_at_rest_waits_for_an_input(stage: Enter) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors import Thread
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.cursors import Cursor
@@ -38,28 +39,6 @@ if TYPE_CHECKING:
 
 GUARD_S = 10.0
 LIVE = "e" * 32
-
-
-@pytest.fixture
-def puppet() -> Puppet:
-    return Puppet()
-
-
-@pytest.fixture
-def on(stage: Enter, puppet: Puppet) -> Stage:
-    return stage(puppet)
-
-
-@pytest.fixture
-def thread(on: Stage) -> Thread:
-    return on.thread(thread_id="t")
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_two_handles_on_one_thread_are_equal(on: Stage, thread: Thread, stage: Enter) -> None:

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.testing import Puppet, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from treadle.actors import Thread
 
     Enter = Callable[..., Stage]
 
@@ -38,13 +37,6 @@ class Reads:
         while self._on.turn():
             pass
         return self.count - before
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_the_usual_mail_costs_no_read(stage: Enter, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import AgentNotFound, CorruptRecord, StorageFull
 from treadle.storage.keys import numbered, prefix_end
@@ -14,8 +15,6 @@ from treadle.storage.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from treadle.actors import Thread
 
     Enter = Callable[..., Stage]
 
@@ -46,13 +45,6 @@ def lives(on: Stage, thread_id: str) -> list[Any]:
 
 def tags(on: Stage, thread_id: str) -> list[str]:
     return [event.type.removeprefix("THREAD_EXECUTION_") for event in lives(on, thread_id)]
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_an_open_settles_every_execution_that_died_with_its_process(stage: Enter) -> None:

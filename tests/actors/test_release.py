@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors import ExecutionFenced
 from treadle.actors.testing import Puppet, Stage
 from treadle.agents import agent
@@ -15,7 +16,7 @@ from treadle.agents import agent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from treadle.actors import OwnedProcess, Runtime, Thread
+    from treadle.actors import OwnedProcess, Runtime
     from treadle.actors.testing import FakeClock, Probe
     from treadle.agents import ThreadState
 
@@ -54,13 +55,6 @@ class Managed:
 class Broken:
     def close(self) -> None:
         raise SystemExit("it does not close")
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_what_is_owned_is_closed_before_finish_last_first_each_in_its_own_way(stage: Enter) -> None:

@@ -52,16 +52,6 @@ def delete(on: Stage, thread_id: str) -> None:
         assert on.turn() or on.body() or on.release() or on.commit()
 
 
-@pytest.fixture
-def puppet() -> Puppet:
-    return Puppet()
-
-
-@pytest.fixture
-def on(stage: Enter, puppet: Puppet) -> Stage:
-    return stage(puppet)
-
-
 def test_contents_go_in_batches_and_nothing_is_left_but_the_tombstone(
     on: Stage, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors import acting
 from treadle.actors import runtime as runtime_module
 from treadle.actors.loops import LoopHost
@@ -36,13 +37,6 @@ def journal(on: Stage, thread: Thread) -> list[Any]:
 
 def types(on: Stage, thread: Thread) -> list[str]:
     return [event.type for event in journal(on, thread)]
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def crash(on: Stage, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> BaseException | None:

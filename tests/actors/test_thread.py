@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.building import Building
 from treadle.actors.mailbox import Mail
 from treadle.actors.testing import Puppet, Stage
@@ -57,14 +58,6 @@ def turns(on: Stage) -> None:
     """Let the actors take all their mail; the store and the bodies stand still."""
     while on.turn():
         pass
-
-
-def started(on: Stage, thread: Thread) -> str:
-    """Start an execution whose body is out, and return its id."""
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def test_a_reply_comes_only_after_its_batch_is_durable(stage: Enter) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
-
+from tests.actors.started import started
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import (
     ExecutionNotFound,
@@ -24,28 +23,6 @@ if TYPE_CHECKING:
     from treadle.protocol.executions import ExecutionRecord
 
     Enter = Callable[..., Stage]
-
-
-@pytest.fixture
-def puppet() -> Puppet:
-    return Puppet()
-
-
-@pytest.fixture
-def on(stage: Enter, puppet: Puppet) -> Stage:
-    return stage(puppet)
-
-
-@pytest.fixture
-def thread(on: Stage) -> Thread:
-    return on.thread(thread_id="t")
-
-
-def started(on: Stage, thread: Thread) -> str:
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    assert receipt.execution_id is not None
-    return receipt.execution_id
 
 
 def ended(on: Stage, puppet: Puppet) -> None:
