@@ -1,0 +1,1 @@
+"""What tests of agents are written with."""
