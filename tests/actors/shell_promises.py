@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from tests.simulation.mutant import attributes
-from treadle.actors import ExecutionCancelled
+from treadle.actors import ExecutionCancelled, Reply
 from treadle.actors.hub import Hub
 from treadle.actors.mailbox import Mail
 from treadle.actors.testing import Puppet, Stage
+from treadle.protocol.receipts import RespondStatus
 from treadle.protocol.triggers import SetValue
 from treadle.storage.codec import pack
 from treadle.storage.lmdb_store import LmdbStore
@@ -153,6 +154,43 @@ def the_body_is_told_in_its_turn() -> None:
         assert not signal.aborted, "the body was told before the record was durable"
         on.settle()
         assert told_first == [True], "accepted was said before the body was told"
+        puppet.returns()
+        on.settle()
+
+
+def the_body_is_answered_in_turn() -> None:
+    puppet = Puppet()
+    with enter(puppet) as on:
+        thread = on.thread()
+        on.ask(thread.submit("go"))
+        on.settle()
+        waits: Reply[Any] = puppet.execution.request("approval", request_id="r")
+        on.settle()
+        said = thread.respond("r", 1)
+        had: list[bool] = []
+        said.add_done_callback(lambda _: had.append(waits.done()))
+        turns(on)
+        assert not waits.done(), "the body had its answer before it was durable"
+        on.settle()
+        assert had == [True], "accepted was said before the body had its answer"
+        puppet.returns()
+        on.settle()
+
+
+def a_request_is_answered_once() -> None:
+    puppet = Puppet()
+    with enter(puppet) as on:
+        thread = on.thread()
+        on.ask(thread.submit("go"))
+        on.settle()
+        puppet.execution.request("approval", request_id="r")
+        on.settle()
+        thread.set_value("k", 1)  # a batch in flight, so that both answers are decided into the next one
+        turns(on)
+        said = [thread.respond("r", value) for value in (1, 2)]
+        on.settle()
+        accepted = [reply.result(1) for reply in said if reply.error() is None].count(RespondStatus.ACCEPTED)
+        assert accepted == 1, f"{accepted} answers were accepted"
         puppet.returns()
         on.settle()
 
@@ -310,6 +348,8 @@ PROMISES: list[Promise] = [
     who_is_answered_finds_it_shown,
     the_body_is_called_after_its_start,
     the_body_is_told_in_its_turn,
+    the_body_is_answered_in_turn,
+    a_request_is_answered_once,
     nothing_begins_after_an_accepted_interrupt,
     an_older_life_writes_nothing,
     a_refused_finish_is_built_anew,

@@ -638,6 +638,9 @@ def judge_rest(world: World) -> None:
     _must(phase is not Phase.IDLE or not world.live.pending, "no request outlives its execution", world.live.pending)
     reads = phase in (Phase.RUNNING, Phase.STOPPING)
     _must(reads or not world.waiting, "no wait outlives its execution", world.waiting)
+    _must(
+        world.stored.standing(world.waiting) in (None, "pending"), "a body has what its request came to", world.waiting
+    )
     if body is not None:
         live = body.execution == state.active and phase in (Phase.RUNNING, Phase.STOPPING)
         _must(live, "only the live execution has a body", body)

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.protocol.states import queue, steer
 from tests.protocol.test_recorded import held_at_rest
-from treadle.protocol import admission, controls, ending, lifecycle, recorded, refusals, running, starting
+from treadle.protocol import admission, controls, ending, lifecycle, recorded, refusals, requests, running, starting
 from treadle.protocol.decision import Action, Decision, Do, Ending, Phase, State, Verdict
 from treadle.protocol.events import (
     ExecutionInterrupted,
@@ -20,7 +20,7 @@ from treadle.protocol.events import (
 )
 from treadle.protocol.facts import Facts
 from treadle.protocol.inbox import Row
-from treadle.protocol.receipts import ControlReceipt, Disposition, Withdrawal
+from treadle.protocol.receipts import ControlReceipt, Disposition, RespondStatus, Withdrawal
 from treadle.protocol.triggers import Kind
 
 from .mutant import Mutant, attributes, explored, rules, tested
@@ -46,6 +46,8 @@ _DEAD = Script(
     "dead", {"submit": 1, "queue": 1, "interrupt": 1, "terminate": 1, "withdraw": 1}, tracked=frozenset({"queue1"})
 )
 _STEER_ROW = Row(4, "steer", "x", None, 1, 0, 10, False, None)
+_ASK = Script("ask", {"submit": 1, "respond": 2, "interrupt": 1, "expire": 1}, asks=("ask",))
+_ASK_AND_LOSE = Script("ask and lose", {"submit": 1, "respond": 1, "lost": 1, "crash": 1}, asks=("ask",))
 _CALLS = Script("calls", {"submit": 1, "steer": 1}, asks=("call", "result", "ask", "consume"))
 
 
@@ -132,6 +134,16 @@ def _forgetful_advance(state: State, made: Decision, now: int, advance: Any = li
         state.resumes = False
 
 
+def _as_pending(rule: Any) -> Any:
+    """Return a rule that takes every request for one that is pending."""
+
+    def changed(state: State, trigger: Any) -> Decision:
+        trigger.standing = "pending"
+        return rule(state, trigger)  # type: ignore[no-any-return]
+
+    return changed
+
+
 def _settle_only(state: State, trigger: Any, made: Decision) -> None:
     _without(made, MessagesJoined, MessageAdded, RequestTerminated)
 
@@ -151,6 +163,11 @@ def _any_content(state: State, prior: Any, digest: bytes | None, given_id: str |
 
 def _no_limit(state: State, records: int, size: int) -> None:
     return None
+
+
+def _new(trigger: Any) -> Any:
+    trigger.standing = None
+    return trigger
 
 
 def _as_message(trigger: Any) -> Any:
@@ -397,6 +414,85 @@ RULES = [
         explored(Script("join", {"submit": 1, "steer": 1, "refuse": 1})), "a refused join ends the execution",
     ),
     Mutant(
+        "a request is answered twice", _rule(Kind.RESPOND, running=_as_pending(requests.respond_running)), explored(_ASK),
+        "an answer is told what became of its request",
+    ),
+    Mutant(
+        "an answer is taken after an interrupt", _rule(Kind.RESPOND, stopping=requests.respond_running), explored(_ASK),
+        "an answer is told what became of its request",
+    ),
+    Mutant(
+        "an answer is taken after the end of acceptance", _rule(Kind.RESPOND, finishing=requests.respond_running),
+        explored(_ASK), "an answer is told what became of its request",
+    ),
+    Mutant(
+        "a request of an execution that is over is answered", _rule(
+            Kind.RESPOND, idle=_as_pending(requests.respond_running)), explored(_ASK),
+        "an answer is told what became of its request",
+    ),
+    Mutant(
+        "an abandoned request is not found",
+        _attribute(requests, "_OVER", {**requests._OVER, "abandoned": RespondStatus.NOT_FOUND}), explored(_ASK_AND_LOSE),
+        "an answer is told what became of its request",
+    ),
+    Mutant(
+        "a late answer does not hear of the time", _attribute(
+            requests, "_OVER", {**requests._OVER, "expired": RespondStatus.ALREADY_RESOLVED}), explored(_ASK),
+        "an answer is told what became of its request",
+    ),
+    Mutant(
+        "an answer is accepted and not recorded",
+        _rule(Kind.RESPOND, running=_after(_after(requests.respond_running, _no_actions), _drop(RequestTerminated))),
+        explored(_ASK), "a reply rests on what is durable",
+    ),
+    Mutant(
+        "an interrupted body may go on asking", _rule(Kind.REQUEST, stopping=requests.open_request), explored(_ASK),
+        "nothing is asked after an interrupt",
+    ),
+    Mutant(
+        "a request's time is passed over",
+        _rule(Kind.REQUEST_EXPIRED, running=lambda s, t: Decision(Verdict.IGNORE, s.phase)), explored(_ASK),
+        "a request whose time is over expires",
+    ),
+    Mutant(
+        "a request expires though it was answered", _rule(Kind.REQUEST_EXPIRED, running=_as_pending(requests.expire)),
+        explored(_ASK), "a request ends once",
+    ),
+    Mutant(
+        "a request expires after an interrupt", _rule(Kind.REQUEST_EXPIRED, stopping=requests.expire), explored(_ASK),
+        "a request is answered while its body reads",
+    ),
+    Mutant(
+        "the body has its answer before it is durable",
+        _rule(Kind.RESPOND, running=_after(requests.respond_running, _told_at_once)), explored(_ASK),
+        "an answer is durable before the body has it",
+    ),
+    Mutant(
+        "the body never hears of its answer",
+        _rule(Kind.RESPOND, running=_after(requests.respond_running, _no_actions)), explored(_ASK),
+        "a body has what its request came to",
+    ),
+    Mutant(
+        "the body never hears that its time is over",
+        _rule(Kind.REQUEST_EXPIRED, running=_after(requests.expire, _no_actions)), explored(_ASK),
+        "a body has what its request came to",
+    ),
+    Mutant(
+        "pending requests outlive their execution",
+        _rule(Kind.RELEASED, finishing=_after(ending.finish, _drop(RequestTerminated))), explored(_ASK),
+        "each pending request is abandoned before the end",
+    ),
+    Mutant(
+        "pending requests outlive the process",
+        _rule(Kind.LOST, idle=_after(ending.lost_at_rest, _drop(RequestTerminated))), explored(_ASK_AND_LOSE),
+        "each pending request is abandoned before the end",
+    ),
+    Mutant(
+        "an id is used for two requests", _rule(Kind.REQUEST, running=lambda s, t: requests.open_request(s, _new(t))),
+        tested("protocol.test_requests", "test_an_id_is_used_for_one_request_in_the_life_of_a_thread", "resolved"),
+        "test_an_id_is_used_for_one_request_in_the_life_of_a_thread",
+    ),
+    Mutant(
         "since moves without a change of the status", _attribute(Facts, "settle", _always_settle),
         tested("protocol.test_facts", "test_since_moves_only_with_state_or_reason"),
         "test_since_moves_only_with_state_or_reason",
@@ -409,7 +505,7 @@ RULES = [
     ),
     Mutant(
         "any number of steers and calls may be open",
-        lambda: attributes(*((module, "refuse_unread", _no_limit) for module in (admission, controls, running))),
+        lambda: attributes(*((module, "refuse_unread", _no_limit) for module in (admission, controls, requests, running))),
         tested("protocol.test_controls", "test_unread_steers_open_calls_and_requests_share_one_limit"),
         "test_unread_steers_open_calls_and_requests_share_one_limit",
     ),

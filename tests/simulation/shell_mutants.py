@@ -27,6 +27,7 @@ __all__ = ["SHELL"]
 
 _hand_over, _committed, _not_written = ThreadActor._hand_over, ThreadActor._committed, ThreadActor._not_written
 _publish, _reply, _prior, _seal = Acting.publish, Acting.reply, Lookups.prior, Building.seal
+_standing = Lookups.standing
 _judge, _map, _add = memory_store.judge, environment._map, Encoding.add
 
 
@@ -66,6 +67,24 @@ def _tell(actor: ThreadActor, building: Building) -> None:
         for do in decided.actions:
             if do.action is Action.TELL:
                 actor.acting.do(do, decided, building)
+
+
+def _answer(actor: ThreadActor, building: Building) -> None:
+    for _, decided in building.decided:
+        for do in decided.actions:
+            if do.action is Action.ANSWER:
+                actor.acting.do(do, decided, building)
+
+
+def _answers_of_the_store_alone() -> AbstractContextManager[None]:
+    def standing(lookups: Lookups, request_id: str) -> Any:
+        building, lookups._building = lookups._building, None
+        try:
+            return _standing(lookups, request_id)
+        finally:
+            lookups._building = building
+
+    return attributes((Lookups, "standing", standing))
 
 
 def _publish_before_fold() -> AbstractContextManager[None]:
@@ -185,6 +204,9 @@ SHELL: list[Mutant] = [
     Mutant("shell: dispatch before commit", _at_hand_over(_call), promises.the_body_is_called_after_its_start, "was called before"),
     Mutant("shell: tell before commit", _at_hand_over(_tell), promises.the_body_is_told_in_its_turn, "told before the record"),
     Mutant("shell: answer before tell", _answer_before_tell, promises.the_body_is_told_in_its_turn, "before the body was told"),
+    Mutant("shell: body answered before commit", _at_hand_over(_answer), promises.the_body_is_answered_in_turn, "before it was durable"),
+    Mutant("shell: accepted before the body knows", _answer_before_tell, promises.the_body_is_answered_in_turn, "before the body had"),
+    Mutant("shell: requests of the batch not seen", _answers_of_the_store_alone, promises.a_request_is_answered_once, "were accepted"),
     Mutant("shell: no incarnation check", _no_incarnation_check, promises.an_older_life_writes_nothing, "an incarnation that was replaced"),
     Mutant("shell: no gate", _no_gate, promises.nothing_begins_after_an_accepted_interrupt, "something began after"),
     Mutant("shell: retry reuses the old batch", _old_batch_again, promises.a_refused_finish_is_built_anew, "did not fit any more"),
