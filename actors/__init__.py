@@ -10,6 +10,7 @@ from .change_feed import ChangeSubscription
 from .clock import Clock, SystemClock
 from .execution import Execution
 from .explain import Explanation
+from .failing import ExecutionFailed
 from .fence import ExecutionCancelled, ExecutionFenced
 from .handle import Thread
 from .listing import ThreadPage, ThreadSummary
@@ -37,6 +38,7 @@ __all__ = [
     "Execution",
     "ExecutionCancelled",
     "ExecutionError",
+    "ExecutionFailed",
     "ExecutionFenced",
     "ExecutionPage",
     "ExecutionRecord",

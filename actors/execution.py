@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ..protocol.errors import TreadleError
 from ..protocol.messages import Message
+from ..protocol.status import PARKED_REASONS, check_stop
 from ..protocol.triggers import RecordProcess
 from .abort import AbortSignal
 from .asking import Requests
@@ -48,7 +49,7 @@ class Execution(OwnThread):
         abort_signal: raised once the execution was interrupted.
         body_state: a place for whoever wraps bodies; the heart never looks at it.
         stopped: `stop()` was called, or a limit met: no further pass begins.
-        stop_reason: the stop code that goes with it.
+        stop_reason: the stop code of its end, as its body gave it.
         requests: those that its body waits on, None before the first.
     """
 
@@ -125,9 +126,18 @@ class Execution(OwnThread):
         return ExecutionCancelled(self.id, self.abort_signal.reason, self.abort_signal.source or "user")
 
     def stop(self, reason: str | None = None) -> None:
-        """Let no further pass begin; what is unread joins history without being consumed. Never blocks."""
-        self.stopped = True
-        self.stop_reason = self.stop_reason or reason
+        """Say how the execution ends, `succeeded` with this reason, once the pass returns. Never blocks.
+
+        No further pass begins; what is unread joins history without being consumed. With a code that hands the turn to
+        somebody else (`PARKED_REASONS`) what is unread is read by a further pass all the same, which has an end of its own.
+
+        Raises:
+            InvalidInput: `invalid_reason`; what fails is raised, as `ExecutionFailed`.
+        """
+        code = None if reason is None else check_stop(reason)
+        if not self.stopped:
+            self.stopped = code not in PARKED_REASONS
+            self.stop_reason = code
 
     def sleep(self, seconds: float) -> Reply[None]:
         """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
@@ -286,7 +296,8 @@ class Execution(OwnThread):
         return self._guard
 
     def next_pass(self, messages: Callable[[], list[Message]]) -> None:
-        """Set what the next pass is called for."""
+        """Set what the next pass is called for; how the last one would have ended is over with it."""
+        self.stop_reason = None
         self._messages = messages
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..protocol.errors import TreadleError
 from ..protocol.triggers import BodyEnded, Lost
 from .execution import Execution, current_execution
+from .failing import ExecutionFailed
 from .fence import ExecutionFenced
 from .mailbox import Mail
 from .reply import current_wait
@@ -79,6 +80,11 @@ def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:
     if issubclass(type(error), asyncio.CancelledError):
         return BodyEnded(execution_id, "cancelled")
     kind, message = describe_error(error)
+    if type(error) is ExecutionFailed:
+        # Whatever the body made of them since: a report that cannot be decided would hold its thread for ever.
+        named, reason = getattr(error, "error_type", None), getattr(error, "reason", None)
+        if type(named) is str and type(reason) is str:
+            return BodyEnded(execution_id, "raised", error_type=named, error_message=message, reason=reason)
     code = error.code if issubclass(type(error), TreadleError) else None  # type: ignore[attr-defined]
     reason = code if type(code) is str and code in _REASONS else None
     return BodyEnded(execution_id, "raised", error_type=kind, error_message=message, reason=reason)

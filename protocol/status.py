@@ -6,9 +6,15 @@ Clients treat unknown codes as opaque.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+import re
+from typing import Final, Literal, NamedTuple
 
-__all__ = ["FAILED_REASONS", "Outcome", "RunState", "ThreadStatus", "abort_code", "settled_state"]
+from .errors import InvalidInput, shorten
+
+__all__ = [
+    "FAILED_REASONS", "PARKED_REASONS", "Outcome", "RunState", "ThreadStatus", "abort_code", "check_failure", "check_stop",
+    "settled_state",
+]  # fmt: skip
 
 RunState = Literal["idle", "running", "failed"]
 Outcome = Literal["succeeded", "cancelled", "failed"]
@@ -42,6 +48,34 @@ FAILED_REASONS: frozenset[str] = frozenset(
         "storage_full",
     }
 )
+
+# Contract C.1: the turn went to somebody else, who may have spoken already; what has arrived is read by one more pass.
+PARKED_REASONS: frozenset[str] = frozenset(
+    {"awaiting_human", "stop_on_response", "stop_tool", "forced_human_turn", "handler_idle"}
+)
+# Said of an execution, and never by its own body: others ended it, or its executor is gone.
+_OTHERS: Final = frozenset({"aborted", "aborted_by_user", "execution_lost"})
+_CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
+
+
+def _check_code(reason: object, refused: frozenset[str], why: str) -> str:
+    if isinstance(reason, str) and _CODE.match(reason) and reason not in refused:
+        return reason
+    raise InvalidInput(
+        f"a stop reason is a code of at most 64 of a-z, 0-9 and _, {why}, not {shorten(reason)}",
+        code="invalid_reason",
+        value=shorten(reason),
+    )
+
+
+def check_stop(reason: object) -> str:
+    """Return the stop reason of a succeeded end. Raises: InvalidInput: `invalid_reason`; no code, or that of another end."""
+    return _check_code(reason, FAILED_REASONS | _OTHERS, "and none of a failure or an interruption")
+
+
+def check_failure(reason: object) -> str:
+    """Return the stop reason of a failed end. Raises: InvalidInput: `invalid_reason`; no code, or that of another end."""
+    return _check_code(reason, _OTHERS, "and none of an interruption or a loss")
 
 
 def abort_code(source: str | None) -> str:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from treadle.protocol.status import FAILED_REASONS, ThreadStatus, settled_state
+from treadle.protocol.errors import InvalidInput
+from treadle.protocol.status import (
+    FAILED_REASONS,
+    PARKED_REASONS,
+    ThreadStatus,
+    abort_code,
+    check_failure,
+    check_stop,
+    settled_state,
+)
 
 
 @pytest.mark.parametrize("reason", sorted(FAILED_REASONS))
@@ -33,3 +42,43 @@ def test_the_failing_reasons_are_the_agreed_ones() -> None:
 
 def test_a_status_is_three_fields_on_the_wire() -> None:
     assert ThreadStatus("failed", 5, "timeout").to_wire() == {"state": "failed", "since": 5, "reason": "timeout"}
+
+
+CONTRACT_C1 = {
+    "stop_on_response": "idle", "stop_tool": "idle", "awaiting_human": "idle", "forced_human_turn": "idle", "session_stop": "idle",
+    "session_fail": "idle", "state_stop_session": "idle", "max_session_turns": "idle", "max_side_steps": "idle",
+    "max_total_steps": "failed", "handler_idle": "idle", "hook_blocked": "failed", "repeated_tool_error": "failed",
+    "step_error": "failed",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reason", "state"), CONTRACT_C1.items())
+def test_every_code_of_the_contract_that_a_body_gives_is_one_of_its_two_kinds_of_end(reason: str, state: str) -> None:
+    if state == "idle":
+        assert check_stop(reason) == reason
+        assert settled_state("succeeded", reason) == "idle"
+    else:
+        assert check_failure(reason) == reason
+        assert settled_state("failed", reason) == "failed"
+        with pytest.raises(InvalidInput, match="stop reason"):
+            check_stop(reason)
+
+
+def test_a_parking_code_is_one_of_a_good_end() -> None:
+    assert all(check_stop(reason) for reason in PARKED_REASONS)
+    assert not PARKED_REASONS & FAILED_REASONS
+
+
+@pytest.mark.parametrize("reason", ["", "Not a code", "x" * 65, "é", "a-b", None, 5, b"stopped", "stopped\n"])
+def test_what_is_no_code_is_no_reason(reason: object) -> None:
+    for check in (check_stop, check_failure):
+        with pytest.raises(InvalidInput) as raised:
+            check(reason)
+        assert raised.value.code == "invalid_reason"
+
+
+@pytest.mark.parametrize("reason", [abort_code("user"), abort_code("system"), "execution_lost"])
+def test_no_body_says_that_others_ended_it(reason: str) -> None:
+    for check in (check_stop, check_failure):
+        with pytest.raises(InvalidInput):
+            check(reason)
