@@ -207,9 +207,6 @@ class Acting:
         self.blocked = None
         self._cancel_timers()
 
-    def _free(self, _about: object, decision: Decision, building: Building | None) -> None:
-        """The slot was freed with the phase, before anything was shown."""
-
     def retry(self, about: str | None, decision: Decision, building: Building | None) -> None:
         """Try a refused commit again later, unless the store takes no more writes at all."""
         attempts = self.blocked.attempts + 1 if self.blocked is not None else 1
@@ -386,7 +383,6 @@ _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] 
     Action.GRACE: Acting.arm_grace,
     Action.FENCE: Acting.fence,
     Action.RELEASE: Acting.release,
-    Action.FREE: Acting._free,  # noqa: SLF001 - of this very file
     Action.RETRY: Acting.retry,
     Action.WAKE: Acting.wake,
     Action.DELETE: Acting.delete,

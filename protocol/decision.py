@@ -68,7 +68,6 @@ class Action(StrEnum):
     TELL = "tell"  # set the abort signal
     GRACE = "grace"  # arm the grace timer
     RELEASE = "release"  # close what the execution owns, then say so
-    FREE = "free"  # the slot is free: drop the live execution
     RETRY = "retry"  # arm the retry
     WAKE = "wake"  # look for waiting rows before any other mail
     FENCE = "fence"  # from here on the body's mail is refused

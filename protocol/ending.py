@@ -47,7 +47,6 @@ __all__ = [
 ]  # fmt: skip
 
 
-_FREE = (Do(Action.FREE),)
 # Decisions that are always the same; nobody changes one.
 _RUNNING = Decision(Verdict.DECIDE, Phase.RUNNING)
 _IDLE = Decision(Verdict.DECIDE, Phase.IDLE)
@@ -132,7 +131,6 @@ def _hand_over(events: list[Event], ending: Ending) -> Decision:
         DECIDE,
         FINISHING,
         events,
-        actions=_FREE,
         batch=Batch.FINISH,
         closes=True,
         ending=ending,
@@ -227,10 +225,8 @@ def start_committed(state: State, trigger: Answer) -> Decision:
 
 def start_not_written(state: State, trigger: Answer) -> Decision:
     """START is not durable: the slot is free, the rows stay; where rows wait, try again later."""
-    free = Do(Action.FREE)
     wanted = may_start(state) or _may_recover(state)
-    actions = (free, Do(Action.RETRY, trigger.error_message)) if wanted else (free,)
-    return Decision(DECIDE, IDLE, at_once=actions)
+    return Decision(DECIDE, IDLE, at_once=(Do(Action.RETRY, trigger.error_message),) if wanted else ())
 
 
 def finish_committed(state: State, trigger: Answer) -> Decision:

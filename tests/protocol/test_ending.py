@@ -104,7 +104,7 @@ def test_the_slot_is_free_once_finish_is_durable_and_the_next_start_comes_first(
     thread = in_phase(Phase.FINISHING)
     thread.commit(queue("q"))
     decision = thread.take(Released("e1"))
-    assert [do.action for do in decision.actions] == [Action.FREE]
+    assert (decision.phase, decision.actions) == (Phase.FINISHING, ())
     assert thread.state.active == "e1"  # until FINISH is durable
 
     after = thread.answer(Batch.FINISH)
@@ -199,7 +199,7 @@ def test_a_start_that_was_not_written_frees_the_slot() -> None:
 
     after = thread.refuse(submit())
 
-    assert [do.action for do in after.at_once] == [Action.FREE]
+    assert after.at_once == ()
     assert (thread.state.phase, thread.state.active, thread.facts.executions) == (Phase.IDLE, None, 0)
 
 
@@ -217,7 +217,7 @@ def test_a_start_from_rows_that_was_not_written_leaves_the_rows_and_arms_the_ret
 
     after = thread.refuse(Wake())
 
-    assert [do.action for do in after.at_once] == [Action.FREE, Action.RETRY]
+    assert [do.action for do in after.at_once] == [Action.RETRY]
     assert [row.input_id for row in thread.rows] == ["q"]
     start = thread.take(RetryDue())
     assert isinstance(start.events[0], ExecutionStarted)

@@ -550,8 +550,6 @@ def judge_action(world: World, action: Action, about: Any) -> None:
         _must(recorded, "an interrupt is recorded before the body is told", about)
     elif action is Action.ANSWER:
         _must(world.stored.standing(about[0]) == about[1], "an answer is durable before the body has it", about)
-    elif action is Action.FREE:
-        _must(world.durable.execution_id is None, "FINISH is durable before the slot is free", active)
     elif action in (Action.FENCE, Action.RELEASE):
         _must(notes.closed is not None, "acceptance closes once the end is settled", action)
 
@@ -625,6 +623,8 @@ def judge_rest(world: World) -> None:
     """Judge how the parts of a world fit together between two steps."""
     state, flight, body = world.state, world.flight, world.body
     phase, durable = state.phase, world.durable
+    freed = phase is Phase.IDLE and durable.execution_id is not None
+    _must(not freed, "FINISH is durable before the slot is free", durable.execution_id)
     if flight is None:
         _must(state.facts.sequence == durable.sequence, "the live facts are the durable ones", state.facts.sequence)
         _must(world.live == world.stored, "the tables are the durable ones", world.live)

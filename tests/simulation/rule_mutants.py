@@ -404,7 +404,7 @@ RULES = [
     ),
     Mutant(
         "the slot is free before FINISH is durable",
-        _rule(Kind.RELEASED, finishing=_after(ending.finish, lambda s, t, made: setattr(made, "at_once", made.actions))),
+        _rule(Kind.RELEASED, finishing=_after(ending.finish, lambda s, t, made: setattr(made, "phase", Phase.IDLE))),
         explored(_STEER), "FINISH is durable before the slot is free",
     ),
     Mutant(

@@ -390,6 +390,7 @@ class World:
         self._write(flight)
         decision = lifecycle.decide(self.state, lifecycle.committed(flight.about))
         lifecycle.advance(self.state, decision, 0)
+        self._drop_timers()
         for _, decided in flight.entries:
             self._act(decided.actions)
         for mail, decided in flight.entries:
@@ -422,6 +423,7 @@ class World:
         decision = lifecycle.decide(self.state, answer)
         oracles.judge_refusal(self, flight, decision)
         lifecycle.advance(self.state, decision, 0)
+        self._drop_timers()
         self._act(decision.at_once)
         for mail, decided in flight.entries:
             if mail.verb == "expire":
@@ -590,8 +592,11 @@ class World:
                 self.releasing = self.state.active or ""
             elif action is Action.RETRY:
                 self.retry = True
-            elif action is Action.FREE:
-                self.grace = self.deadline = ""
+
+    def _drop_timers(self) -> None:
+        """With the slot go the timers of whoever had it."""
+        if self.state.phase is Phase.IDLE:
+            self.grace = self.deadline = ""
 
     def _reply(self, mail: Mail, decision: Decision) -> None:
         if decision.reply is not None or mail.verb in _ASKS:
