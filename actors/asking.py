@@ -115,6 +115,7 @@ class Requests:
         for wait in list(self._waits.values()):
             # The loop may not have come to ending the waits of an interrupted body yet.
             wait.reply.fail(execution.interruption() or ExecutionFenced(execution.id))
+            wait.reply.error()  # a body may ask without waiting: that nobody takes this one is no failure to be logged
 
 
 class _Wait:

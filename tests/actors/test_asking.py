@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -575,6 +576,16 @@ def test_a_body_that_returns_without_its_answer_leaves_nobody_waiting(
     assert isinstance(reply.error(), ExecutionFenced)
     assert isinstance(execution.request("approval").error(), ExecutionFenced)
     assert ends(on) == [("r", "abandoned", None)]
+
+
+def test_that_nobody_waits_for_an_answer_is_no_error_to_be_logged(
+    on: Stage, thread: Thread, puppet: Puppet, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked(on, thread, puppet)
+    over(on, thread, puppet)
+    gc.collect()
+
+    assert caplog.records == []
 
 
 def test_a_body_that_does_not_stop_is_told_once_and_its_request_is_abandoned(

@@ -82,6 +82,7 @@ def examine(store: Store, ledger: Ledger, findings: Findings, chance: Any) -> No
         _take_up_work(threads, findings)
         for thread in threads:
             _look_at_history(thread, ledger, findings)
+        _look_at_requests(runtime, ledger, findings)
         _look_at_others(runtime, ledger, findings)
         _let_deletions_end(runtime, threads, findings)
         asked = [op for op in ledger.ops.values() if op.thread in THREADS and _repeatable(op)]
@@ -165,6 +166,31 @@ def _look_at_input(op: Op, found: int, seen: int, ledger: Ledger, findings: Find
             findings.must(found == (0 if withdrawn else 1), "what was acknowledged is in history once", op)
     elif op.answered and op.error in REFUSED:
         findings.must(found == 0, "what was refused is not stored", op)
+
+
+def _look_at_requests(runtime: Runtime, ledger: Ledger, findings: Findings) -> None:
+    """One answer at most is taken, it outlives every death, and nothing that a dead process asked is pending."""
+    for asked, name in ledger.requests.items():
+        thread, answers = runtime.thread(name), ledger.answers(asked)
+        accepted = [op.id for op in answers if op.receipt == "accepted"]
+        unsure = [op.id for op in answers if not op.answered or op.error is not None]
+        now = thread.respond(asked, "late").result(PATIENCE_S)
+        findings.must(now != "accepted", "no request of a dead process is pending", (asked, now))
+        findings.must(len(accepted) <= 1, "a request is answered once", (asked, answers))
+        findings.must(
+            not accepted or now == "already_resolved", "an accepted answer is for ever", (asked, answers, now)
+        )
+        findings.must(now != "already_resolved" or accepted or unsure, "an answer is somebody's", (asked, answers))
+        if asked in ledger.got:
+            due = ledger.got[asked]
+            findings.must(
+                now == ("timed_out" if due is None else "already_resolved"), "what a body had stays", (asked, due, now)
+            )
+            known = due is None or due in accepted or (not accepted and due in unsure)
+            findings.must(known, "a body has the answer that was accepted", (asked, due, answers))
+        told = {op.receipt for op in answers} - {None, "accepted", "not_found"}
+        findings.must(told <= {str(now)} or not told, "what became of a request never changes", (asked, told, now))
+        findings.counts[f"requests: {now}"] += 1
 
 
 def _line(ops: list[Op], verb: str, on_busy: str | None) -> list[Op]:

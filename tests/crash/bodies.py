@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from treadle.agents import agent
+from treadle.protocol.errors import RequestExpired
 
 if TYPE_CHECKING:
     from treadle.agents import FunctionAgent, ThreadState
@@ -101,10 +102,21 @@ async def _process(state: ThreadState, given: str, note: Note) -> None:
     await state.sleep(0.002)
 
 
+async def _ask(state: ThreadState, given: str, note: Note) -> None:
+    name = f"{given}?"
+    asked = state.request("approval", given, 0.004, request_id=name)
+    note({"asked": name, "thread": state.thread_id})
+    try:
+        note({"got": name, "value": await asked})
+    except RequestExpired:
+        note({"got": name, "value": None})
+
+
 async def _fail(state: ThreadState, given: str, note: Note) -> None:
     raise ValueError("on purpose")
 
 
 _FLAVOURS = {
-    "long": _long, "tool": _tool, "open": _open, "value": _value, "queue": _queue, "process": _process, "fail": _fail,
+    "long": _long, "tool": _tool, "open": _open, "value": _value, "queue": _queue, "process": _process,
+    "ask": _ask, "fail": _fail,
 }  # fmt: skip

@@ -36,11 +36,14 @@ class Ledger:
     Attributes:
         ops: by id, in the order in which they were asked.
         groups: process groups that a body was told of.
+        requests: thread and id of what bodies asked; `got` the answers that they had, None where they had none in time.
     """
 
     def __init__(self) -> None:
         self.ops: dict[str, Op] = {}
         self.groups: list[int] = []
+        self.requests: dict[str, str] = {}
+        self.got: dict[str, str | None] = {}
 
     def read(self, line: str) -> int | None:
         """Take in one printed line; return the exit code if it says that the process has ended."""
@@ -50,6 +53,10 @@ class Ledger:
             return int(said["ended"])
         if "group" in said:
             self.groups.append(said["group"])
+        elif "asked" in said:
+            self.requests[said["asked"]] = said["thread"]
+        elif "got" in said:
+            self.got[said["got"]] = said["value"]
         elif "ack" in said:
             op = self.ops[said["ack"]]
             op.answered, op.receipt, op.error = True, said.get("receipt"), said.get("error")
@@ -58,6 +65,10 @@ class Ledger:
             # Creating the same threads is asked in every life; what counts is the first answer that says yes.
             self.ops[op.id] = op
         return None
+
+    def answers(self, request_id: str) -> list[Op]:
+        """Return every call that answered a request."""
+        return [op for op in self.ops.values() if op.verb == "respond" and op.asked["target"] == request_id]
 
     def inputs(self) -> list[Op]:
         """Return every call that has a text for history."""

@@ -29,7 +29,9 @@ THREADS = [f"t{rank}" for rank in range(6)]  # thread n runs agent n modulo thei
 WINDOW = 8  # calls under way at once
 CALLS = 600  # then the script ends by itself: its point was never reached
 MISSED = 3  # the exit code that says so
-FLAVOURS = ["plain"] * 6 + ["long"] * 5 + ["tool", "tool", "open", "value", "queue", "queue", "fail", "process"]
+FLAVOURS = (
+    ["plain"] * 6 + ["long"] * 5 + ["tool", "tool", "open", "value", "queue", "queue", "fail", "process", *["ask"] * 5]
+)
 
 
 class Victim:
@@ -47,8 +49,16 @@ class Victim:
         self._window = threading.Semaphore(WINDOW)
         self._live: dict[str, str] = {}  # thread -> the execution that was accepted last
         self._waiting: list[tuple[str, str]] = []  # (thread, input id) that were queued
+        self._asked: list[tuple[str, str]] = []  # (thread, request id)
         self._calls = 0
-        self._runtime = Runtime(LmdbStore(store), agents=make_agents(say), interrupt_grace=0.5, drain_timeout=0.5)
+        self._runtime = Runtime(
+            LmdbStore(store), agents=make_agents(self._note), interrupt_grace=0.5, drain_timeout=0.5
+        )
+
+    def _note(self, line: dict[str, Any]) -> None:
+        say(line)
+        if "asked" in line:
+            self._asked.append((line["thread"], line["asked"]))
 
     def run(self) -> None:
         self._runtime.open()
@@ -124,6 +134,13 @@ class Victim:
             op = {"thread": where, "verb": "withdraw", "target": given}
             self._send(op, lambda: self._runtime.thread(where).withdraw(given))
 
+    def _respond(self, _thread: Thread) -> None:
+        """Answer one of the last requests, perhaps again, perhaps too late, perhaps too early."""
+        if self._asked:
+            where, asked = self._chance.choice(self._asked[-4:])
+            op = {"op": f"{self._name}.{self._calls + 1}", "thread": where, "verb": "respond", "target": asked}
+            self._send(op, lambda: self._runtime.thread(where).respond(asked, op["op"]))
+
     def _resume(self, thread: Thread) -> None:
         self._send({"thread": thread.id, "verb": "resume"}, thread.resume)
 
@@ -152,7 +169,7 @@ class Victim:
 
 VERBS = [
     *[Victim._submit] * 12, *[Victim._queue] * 5, *[Victim._steer] * 6, *[Victim._interrupt] * 2, *[Victim._withdraw] * 2,
-    *[Victim._resume] * 2, Victim._stop, Victim._inject, Victim._value, Victim._pass_by,
+    *[Victim._resume] * 2, *[Victim._respond] * 6, Victim._stop, Victim._inject, Victim._value, Victim._pass_by,
 ]  # fmt: skip
 
 _out = threading.Lock()
