@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from treadle.actors import ExecutionCancelled
 from treadle.actors.testing import Stage, StageStore
 from treadle.agents import agent
-from treadle.protocol.errors import ThreadNotFound, ThreadTerminated, TreadleError, Unavailable
+from treadle.protocol.errors import RequestExpired, ThreadNotFound, ThreadTerminated, TreadleError, Unavailable
 from treadle.storage.check import check_tables
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ class Doing(NamedTuple):
     kind: str
     reply: Reply[Any]
     told: bool
+    asked: str = ""
 
 
 class Resource:
@@ -75,6 +76,9 @@ class Swarm:
         self.calls: list[Call] = []
         self.seen: list[str] = []
         self.interrupted: set[str] = set()
+        self.asked: list[tuple[str, str]] = []  # (thread, request id)
+        self.answers: dict[str, list[tuple[str, int]]] = {}  # to each request: what was said, in which call
+        self.got: dict[str, object] = {}  # what bodies had for an answer, None where none came in time
         self.wrong: list[str] = []
         self._names = 0
         coroutine = agent(self._coroutine, name="coroutine", on_lost=self.chance.choice(["settle", "resume"]))
@@ -105,8 +109,8 @@ class Swarm:
 
     def _next(self, state: ThreadState) -> Doing | None:
         kind = self.chance.choices(
-            ["say", "sleep", "checkpoint", "model", "value", "queue", "own", "raise", "end"],
-            [4, 3, 3, 2, 1, 1, 1, 1, 4],
+            ["say", "sleep", "checkpoint", "model", "value", "queue", "own", "ask", "raise", "end"],
+            [4, 3, 3, 2, 1, 1, 1, 3, 1, 4],
         )[0]
         told = self._live(state).id in self.interrupted
         if kind == "raise":
@@ -124,12 +128,19 @@ class Swarm:
             "value": lambda: state.set_value("k", self.chance.randrange(9)),
             "queue": lambda: state.queue_message(self._name("own")),
         }
+        if kind == "ask":
+            asked = self._name("ask")
+            self.asked.append((state.thread_id, asked))
+            wait = state.request("approval", timeout=self.chance.choice([1, 5]), request_id=asked)
+            return Doing(kind, wait, told, asked)
         return Doing(kind, makes[kind](), told) if kind in makes else None
 
     def _went_on(self, state: ThreadState, doing: Doing, got: Any) -> None:
         """Judge what a body got: no boundary is passed once an interrupt was accepted."""
-        if doing.told and doing.kind in ("sleep", "checkpoint", "own", "model"):
+        if doing.told and doing.kind in ("sleep", "checkpoint", "own", "model", "ask"):
             self.wrong.append(f"{self._live(state).id} passed a boundary after its accepted interrupt: {doing.kind}")
+        if doing.asked:
+            self.got[doing.asked] = got
         self._see(got if isinstance(got, list) else [])
 
     async def _coroutine(self, state: ThreadState) -> None:
@@ -137,6 +148,8 @@ class Swarm:
         while (doing := self._next(state)) is not None:
             try:
                 got = await doing.reply
+            except RequestExpired:
+                self._went_on(state, doing, None)
             except asyncio.CancelledError:
                 if self.chance.random() < 0.5:
                     raise
@@ -149,6 +162,8 @@ class Swarm:
         while (doing := self._next(state)) is not None:
             try:
                 got = doing.reply.result()
+            except RequestExpired:
+                self._went_on(state, doing, None)
             except ExecutionCancelled:
                 if self.chance.random() < 0.5:
                     raise
@@ -171,8 +186,20 @@ class Swarm:
         target = owner.execution_id if owner is not None and self.chance.random() < 0.9 else "0" * 32
         busy: Any = self.chance.choice(ON_BUSY)
         verb = self.chance.choices(
-            ["submit", "queue", "steer", "interrupt", "withdraw", "stop", "resume", "again", "terminate", "delete"],
-            [16, 10, 10, 6, 4, 2, 4, 6, 1, 1],
+            [
+                "submit",
+                "queue",
+                "steer",
+                "interrupt",
+                "withdraw",
+                "stop",
+                "resume",
+                "again",
+                "respond",
+                "terminate",
+                "delete",
+            ],
+            [16, 10, 10, 6, 4, 2, 4, 6, 10, 1, 1],
         )[0]
         if verb in ("terminate", "delete"):
             thread_id = DOOMED
@@ -193,6 +220,13 @@ class Swarm:
                 return
             text = self.chance.choice(mine)
             makes["withdraw"] = lambda: self.on.runtime.thread(thread_id).withdraw(text)
+        elif verb == "respond":
+            if not self.asked:
+                return
+            thread_id, asked = self.chance.choice(self.asked[-3:])
+            answer, text = text, asked
+            makes["respond"] = lambda: self.on.runtime.thread(thread_id).respond(asked, answer)
+            self.answers.setdefault(asked, []).append((answer, len(self.calls)))
         elif verb == "again":
             again = [call for call in self.calls if call.verb in REPEATABLE]
             if not again:
@@ -307,6 +341,7 @@ class Swarm:
             self._rest()
             self._repeat()
             self._judge()
+            self._judge_requests()
             self._look_at_watchers()
             self.on.kill()
             self._look("at the end", at_rest=True)
@@ -374,6 +409,26 @@ class Swarm:
         unseen = set(self.seen) - set(every)
         if unseen and len(history) == THREADS:
             self.wrong.append(f"a body saw what history does not know: {unseen}")
+
+    def _judge_requests(self) -> None:
+        """One answer at most was taken, it is the one that the body had, and nothing is pending at rest."""
+        for name, asked in self.asked:
+            if self._state(name) is None:
+                continue
+            answers = [(answer, self.calls[place]) for answer, place in self.answers.get(asked, ())]
+            accepted = [answer for answer, call in answers if _said(call) == "accepted"]
+            unsure = [answer for answer, call in answers if _said(call) is None]
+            now = self.on.ask(self.on.runtime.thread(name).respond(asked, "late"))
+            found = (asked, now, accepted, unsure, self.got.get(asked, "nothing"))
+            if now == "accepted" or len(accepted) > 1 or (accepted and now != "already_resolved"):
+                self.wrong.append(f"a request was answered again, or not for ever: {found}")
+            if now == "already_resolved" and not accepted and not unsure:
+                self.wrong.append(f"a request has an answer that nobody gave: {found}")
+            if asked in self.got:
+                had = self.got[asked]
+                due = "timed_out" if had is None else "already_resolved"
+                if now != due or not (had is None or had in accepted or (not accepted and had in unsure)):
+                    self.wrong.append(f"a body had another answer than was taken: {found}")
 
 
 def _said(call: Call) -> object:
