@@ -47,16 +47,16 @@ class Execution(OwnThread):
         started_at: microseconds; `thread_created_at` likewise.
         passes: calls of the body so far, this one included.
         abort_signal: raised once the execution was interrupted.
-        body_state: a place for whoever wraps bodies; the heart never looks at it.
+        body_state, body_flow: places for whoever wraps bodies; the heart never looks at them.
         stopped: `stop()` was called, or a limit met: no further pass begins.
         stop_reason: the stop code of its end, as its body gave it.
         requests: those that its body waits on, None before the first.
     """
 
     __slots__ = (
-        "_fenced", "_guard", "_lock", "_messages", "_owned", "_told", "_waits", "abort_signal", "agent_id", "body",
-        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason", "stopped",
-        "thread_created_at", "user_id",
+        "_fenced", "_guard", "_lock", "_messages", "_owned", "_told", "_waits", "abort_signal", "agent_id", "body", "body_flow",
+        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason",
+        "stopped", "thread_created_at", "user_id",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,7 @@ class Execution(OwnThread):
         self.passes = 0
         self.abort_signal = AbortSignal()
         self.body_state: object | None = None
+        self.body_flow: object | None = None
         self.stopped = False
         self.stop_reason: str | None = None
         self.handle: LoopTask | Job | None = None
@@ -285,7 +286,7 @@ class Execution(OwnThread):
         """Drop what only a running execution needs: all of it refers back to this, and would wait for the collector."""
         self.handle = None
         self.on_withdrawn = None
-        self.body_state = None
+        self.body_state = self.body_flow = None
         self._guard = None
         self.requests = None
 

@@ -140,7 +140,7 @@ class Hub:
 
         Args:
             entry: the thread.
-            frame: JSON data with a `type`, never changed after this.
+            frame: JSON data with a `type`, as `live_frame` checks it; never changed after this.
 
         Returns:
             Whether anybody watches.
@@ -148,7 +148,7 @@ class Hub:
         watch = entry.watch
         if watch is None:
             return False
-        watch.push_live(Frame(frame))
+        watch.push_live(frame if isinstance(frame, Frame) else Frame(frame))
         watch.wake()
         return True
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.errors import TreadleError
 from ..protocol.events import MessageAdded
+from ..protocol.frames import live_frame
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
 from ..storage.codec import pack
@@ -109,6 +110,21 @@ class OwnThread:
     def status(self) -> Reply[ThreadStatus]:
         """Return the thread's run status."""
         return answer(lambda: self.services.directory.snapshot(self.entry).status)
+
+    def emit(self, frame: object) -> bool:
+        """Show a frame to those who watch the thread now; stored nowhere, never blocks.
+
+        Args:
+            frame: JSON data of at most 256 KiB with a `type` of its own, as `{"type": "message_chunk", ...}`.
+
+        Returns:
+            Whether anybody watches. A slow watcher may be told of a gap instead. False once the execution is over.
+
+        Raises:
+            InvalidInput, LimitExceeded: it is no such frame.
+        """
+        shown = live_frame(frame)
+        return not self._fenced and self.services.hub.live(self.entry, shown)
 
     def terminate(self) -> Reply[int]:
         """Close the own thread for good; the execution then goes the way of an interrupt."""

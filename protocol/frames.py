@@ -10,15 +10,20 @@ import json
 from collections.abc import Sequence
 
 from .cursors import Cursor
-from .events import ExecutionFinished, ExecutionLost, ExecutionStarted, JournalEvent
+from .errors import InvalidInput, shorten
+from .events import EVENT_TYPES, ExecutionFinished, ExecutionLost, ExecutionStarted, JournalEvent
+from .limits import LIVE_BYTES_MAX
 from .receipts import ActiveExecution
 from .status import ThreadStatus, settled_state
-from .values import JsonObject
+from .values import JsonObject, check_value
 
 __all__ = [
-    "Frame", "change_frame", "closed_frame", "deleted_frame", "event_frame", "gap_frame", "snapshot_frame", "status_after",
-    "status_frame",
+    "Frame", "change_frame", "closed_frame", "deleted_frame", "emitted_frame", "event_frame", "gap_frame", "live_frame",
+    "snapshot_frame", "status_after", "status_frame",
 ]  # fmt: skip
+
+# What a client takes for the runtime's own word.
+_OURS = frozenset({"thread_status", "gap", "thread_deleted", "closed", *(event.type for event in EVENT_TYPES.values())})
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -94,6 +99,35 @@ def status_frame(status: ThreadStatus) -> Frame:
 def event_frame(entry: JournalEvent) -> Frame:
     """Return a committed frame; a client that applied it has reached its `cursor`."""
     return Frame(entry.to_wire())
+
+
+def live_frame(frame: object) -> Frame:
+    """Check a frame that a body or a caller shows to those who watch now; it is stored nowhere. A copy is taken.
+
+    Args:
+        frame: JSON data of at most 256 KiB with a `type` of its own: none of ours, and no `cursor`.
+
+    Raises:
+        InvalidInput: `invalid_frame`, or `invalid_value` for what is no JSON data.
+        LimitExceeded: it is too large.
+    """
+    checked = check_value(frame, bytes_max=LIVE_BYTES_MAX)
+    if not isinstance(checked, dict):
+        raise InvalidInput(f"a frame is a dict, not {shorten(frame)}", code="invalid_frame", value=shorten(frame))
+    kind = checked.get("type")
+    if not isinstance(kind, str) or not kind or kind in _OURS or "cursor" in checked:
+        why = "a live frame has a type of its own and no cursor, or it would pass for something durable"
+        raise InvalidInput(f"{why}: {shorten(frame)}", code="invalid_frame", value=shorten(frame))
+    return Frame(checked)
+
+
+def emitted_frame(event: object, data: object) -> Frame:
+    """Return the live frame of `emit(event, data)` (contract D.11). Raises: as `live_frame`."""
+    if not isinstance(event, str) or not event:
+        raise InvalidInput(
+            f"an event's name is a non-empty string, not {shorten(event)}", code="invalid_frame", value=shorten(event)
+        )
+    return live_frame({"type": "event", "event": event, "data": data})
 
 
 def gap_frame(dropped: int) -> Frame:

@@ -44,6 +44,7 @@ PAGE_DEFAULT: Final = 100  # contract D.3
 
 WATCH_FRAMES_MAX: Final = 256  # frames kept for the watchers of one thread; one further behind reads the journal
 WATCH_BYTES_MAX: Final = MIB
+LIVE_BYTES_MAX: Final = 256 * KIB  # of one frame that is stored nowhere; a quarter of what a thread's watchers share
 
 INTERRUPT_GRACE_S: Final = 5.0  # from an accepted interrupt to abandoning the body
 RELEASE_TIMEOUT_S: Final = 5.0  # for closing what an execution owns, before FINISH goes on without it
@@ -63,6 +64,13 @@ SUPERVISOR_CRASHES_MAX: Final = 5  # then the runtime fails closed
 SUPERVISOR_WINDOW_S: Final = 10.0
 LOST_MAX: Final = 3  # lost executions within the window, then the thread is held
 LOST_WINDOW_US: Final = 15 * 60 * 1_000_000
+
+RESPONSE_CHARS_MAX: Final = 4 * MIB  # characters of text, thoughts and calls in one model response
+RESPONSE_CALLS_MAX: Final = 16_384  # tool calls in one; a model that asks for more is broken
+FIRST_CHUNK_TIMEOUT_S: Final = 120.0  # contract C.2: a model's silence before its first delta
+STALL_TIMEOUT_S: Final = 45.0  # and between two
+STREAM_CLOSE_TIMEOUT_S: Final = 5.0  # for a model's clean-up, before the step goes on without it
+RETRY_AFTER_MAX_S: Final = 3_600.0  # a provider that asks for more is not asked again in this step
 
 # FINISH carries at most: every unread steer joined, every open call closed, each with its own record.
 assert UNREAD_MAX < BATCH_RECORDS_MAX

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.protocol.cursors import Cursor
+from treadle.protocol.errors import InvalidInput, LimitExceeded
 from treadle.protocol.events import (
     EVENT_TYPES,
     Event,
@@ -24,8 +25,10 @@ from treadle.protocol.frames import (
     change_frame,
     closed_frame,
     deleted_frame,
+    emitted_frame,
     event_frame,
     gap_frame,
+    live_frame,
     snapshot_frame,
     status_after,
     status_frame,
@@ -161,3 +164,39 @@ def test_the_statuses_of_events_are_those_of_the_folded_facts(
         shown = status or (shown if at > 100 else facts.status)
 
     assert shown == facts.status
+
+
+def test_an_emitted_event_has_its_name_and_its_data() -> None:
+    assert emitted_frame("moved", {"to": [1, 2]}) == {"type": "event", "event": "moved", "data": {"to": [1, 2]}}
+
+
+def test_a_live_frame_is_a_copy() -> None:
+    given = {"type": "message_chunk", "chunk": ["a"]}
+    frame = live_frame(given)
+    given["chunk"].append("b")  # type: ignore[attr-defined]
+    assert frame["chunk"] == ["a"]
+    assert json.loads(frame.text) == frame
+
+
+@pytest.mark.parametrize("frame", [
+    [], "x", None, {}, {"type": ""}, {"type": 5}, {"type": "thread_status"}, {"type": "gap"}, {"type": "closed"},
+    {"type": "thread_deleted"}, {"type": "MESSAGE_ADDED"}, {"type": "mine", "cursor": "1:5"},
+])  # fmt: skip
+def test_what_would_pass_for_the_runtimes_own_word_is_no_live_frame(frame: object) -> None:
+    with pytest.raises(InvalidInput) as raised:
+        live_frame(frame)
+    assert raised.value.code == "invalid_frame"
+
+
+@pytest.mark.parametrize("event", ["", None, 5, b"x"])
+def test_an_event_without_a_name_is_not_emitted(event: object) -> None:
+    with pytest.raises(InvalidInput):
+        emitted_frame(event, None)
+
+
+def test_a_live_frame_is_json_data_of_a_bounded_size() -> None:
+    with pytest.raises(InvalidInput) as raised:
+        live_frame({"type": "mine", "data": object()})
+    assert raised.value.details["path"] == "$.data"
+    with pytest.raises(LimitExceeded):
+        live_frame({"type": "mine", "data": "x" * (256 * 1024)})

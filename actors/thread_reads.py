@@ -1,0 +1,149 @@
+"""Owns what a thread's handle reads and shows: status, history, values, streams. Writes nothing that lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from ..protocol.cursors import Cursor
+from ..protocol.errors import RuntimeClosed
+from ..protocol.frames import emitted_frame
+from ..protocol.ids import check_id
+from ..protocol.messages import Message
+from ..protocol.receipts import ControlReceipt, Receipt
+from ..protocol.values import Value
+from .explain import Explanation, explain
+from .live_state import ThreadLiveState
+from .own_thread import answer
+from .reads import (
+    ExecutionPage,
+    MessagePage,
+    execution_page,
+    execution_record,
+    read_beside,
+    read_message,
+    read_messages,
+    read_recorded,
+    read_thread_value,
+)
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from ..protocol.executions import ExecutionRecord
+    from ..protocol.status import ThreadStatus
+    from .directory import Entry
+    from .services import Services
+    from .subscription import EventSubscription, StreamSubscription
+
+__all__ = ["ThreadReads"]
+
+T = TypeVar("T")
+
+
+class ThreadReads:
+    """The reading side of a handle; `Thread` is one. Usable from any worker; a reply here blocks for the reads it says."""
+
+    __slots__ = ("_entry", "_services", "id")
+
+    def __init__(self, services: Services, thread_id: str, entry: Entry | None = None) -> None:
+        self._services = services
+        self._entry = entry
+        self.id = thread_id
+
+    def __repr__(self) -> str:
+        return f"<Thread {self.id!r}>"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ThreadReads) and (other.id, other._services) == (self.id, self._services)
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+    def get_value(self, key: str) -> Reply[Value]:
+        """Return a value of the thread, None where there is none; blocks for one read."""
+        return self._read(lambda entry: read_thread_value(self._services, entry, key))
+
+    def receipt(self, given_id: str) -> Reply[Receipt | ControlReceipt]:
+        """Return the first receipt under an input or control id. Raises: InputNotFound."""
+        return self._read(lambda entry: read_recorded(self._services, entry, given_id))
+
+    def status(self) -> Reply[ThreadStatus]:
+        """Return the run status (contract C); blocks for one read where the thread is not in use."""
+        return self._read(lambda entry: self._services.directory.snapshot(entry).status)
+
+    def state(self) -> Reply[ThreadLiveState]:
+        """Return who owns the thread now, what is pending, and up to where history is published."""
+
+        def read(entry: Entry) -> ThreadLiveState:
+            shown = self._services.directory.snapshot(entry)
+            pending = self._services.hub.pending(shown)
+            return ThreadLiveState(
+                shown.status, shown.cursor, shown.active, tuple(pending), shown.held, shown.hold_reason, shown.terminated_at,
+                shown.waiting, self._services.boot.id,
+            )  # fmt: skip
+
+        return self._read(read)
+
+    def explain(self) -> Reply[Explanation]:
+        """Say who holds the thread, since when and where, what waits behind, and what will happen next."""
+        return self._read(lambda entry: explain(self._services, entry))
+
+    def messages(
+        self, *, limit: int = 100, offset: int = 0, order: str | None = None, include_silent: bool = False, max_depth: int = 0,
+        before: str | None = None, after: str | None = None,
+    ) -> Reply[MessagePage]:  # fmt: skip
+        """Return a page of messages (contract D.3); with `before` or `after` a message id, those next to it."""
+        options: dict[str, object] = {
+            "limit": limit, "offset": offset, "order": order, "include_silent": include_silent, "max_depth": max_depth,
+        }  # fmt: skip
+        if before is None and after is None:
+            return self._read(lambda entry: read_messages(self._services, entry, **options))
+        return self._read(lambda entry: read_beside(self._services, entry, before, after, **options))
+
+    def message(self, message_id: str) -> Reply[Message | None]:
+        """Return a message by id, at any depth, waiting ones included; None where there is none."""
+        return self._read(lambda entry: read_message(self._services, entry, message_id))
+
+    def executions(self, *, limit: int = 100, offset: int = 0, order: str = "desc") -> Reply[ExecutionPage]:
+        """Return a page of execution records, newest first."""
+        return self._read(lambda entry: execution_page(self._services, entry, limit=limit, offset=offset, order=order))
+
+    def execution(self, execution_id: str) -> Reply[ExecutionRecord]:
+        """Return one execution's record. Raises: ExecutionNotFound."""
+        return self._read(lambda entry: execution_record(self._services, entry, execution_id))
+
+    def events(self, after: str | Cursor | None = None) -> EventSubscription:
+        """Follow the committed events after a cursor, each once and in order; iterate with `for` or `async for`."""
+        return self._services.hub.events(self.id, after)
+
+    def stream(self, after: str | Cursor | None = None) -> StreamSubscription:
+        """Follow the thread's frames: a snapshot, then status, committed and live frames (design, section 7)."""
+        return self._services.hub.stream(self.id, after)
+
+    def emit(self, event: str, data: object = None) -> bool:
+        """Show `{"type": "event", "event": event, "data": data}` to those who watch now; stored nowhere, at rest too.
+
+        Args:
+            event: a name of the caller's own.
+            data: JSON data of at most 256 KiB.
+
+        Returns:
+            Whether anybody watches. Blocks for one read where the thread is not in use.
+
+        Raises:
+            InvalidInput, LimitExceeded: it is no such frame.
+            ThreadNotFound, RuntimeClosed: nobody can watch.
+        """
+        shown = emitted_frame(event, data)
+        return self._services.hub.live(self._resolve(), shown)
+
+    def _resolve(self) -> Entry:
+        if self._services.closing:
+            raise RuntimeClosed("the runtime is closing or closed", thread_id=self.id)
+        entry = self._entry
+        if entry is None or entry.gone:
+            entry = self._entry = self._services.directory.entry(check_id("thread_id", self.id))
+        return entry
+
+    def _read(self, read: Callable[[Entry], T]) -> Reply[T]:
+        return answer(lambda: read(self._resolve()))

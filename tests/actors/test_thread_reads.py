@@ -1,0 +1,62 @@
+"""What a handle shows and reads without the thread's actor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from treadle.actors.testing import Puppet, Stage
+from treadle.protocol.errors import InvalidInput, LimitExceeded, RuntimeClosed, ThreadNotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Enter = Callable[..., Stage]
+
+
+def test_an_event_is_emitted_at_rest_too(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t")
+
+    assert thread.emit("moved", {"to": 1}) is False
+    with thread.stream() as stream:
+        stream.next(0)
+        assert thread.emit("moved", {"to": 1}) is True
+        assert thread.emit("done") is True
+        assert stream.next(0) == {"type": "event", "event": "moved", "data": {"to": 1}}
+        assert stream.next(0) == {"type": "event", "event": "done", "data": None}
+
+
+def test_an_event_is_emitted_while_an_execution_runs(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t")
+    on.ask(thread.submit("go"))
+    with thread.stream() as stream:
+        stream.next(0)
+        assert thread.emit("x", None)
+        frame = stream.next(0)
+        assert frame is not None
+        assert frame["event"] == "x"
+
+
+def test_nobody_watches_a_thread_that_is_not(stage: Enter) -> None:
+    on = stage(Puppet())
+    with pytest.raises(ThreadNotFound):
+        on.runtime.thread("nobody").emit("x")
+
+
+def test_what_is_no_event_is_refused_at_the_call(stage: Enter) -> None:
+    thread = stage(Puppet()).thread(thread_id="t")
+    with pytest.raises(InvalidInput):
+        thread.emit("")
+    with pytest.raises(LimitExceeded):
+        thread.emit("x", "y" * (1 << 20))
+
+
+def test_nothing_is_emitted_once_the_runtime_closes(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t")
+    on.services.closing = True
+    with pytest.raises(RuntimeClosed):
+        thread.emit("x")
