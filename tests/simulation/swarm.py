@@ -32,7 +32,7 @@ ON_BUSY = ("reject", "queue", "steer", "interrupt")
 REPEATABLE = ("submit", "queue", "steer", "interrupt")
 THREADS = 3
 DOOMED = "t2"  # the one thread that may be terminated and deleted
-CALLS = 25
+CALLS = 28
 MOVES = 400
 
 
@@ -110,7 +110,7 @@ class Swarm:
     def _next(self, state: ThreadState) -> Doing | None:
         kind = self.chance.choices(
             ["say", "sleep", "checkpoint", "model", "value", "queue", "own", "ask", "raise", "end"],
-            [4, 3, 3, 2, 1, 1, 1, 3, 1, 4],
+            [4, 3, 3, 2, 1, 1, 1, 1, 1, 4],
         )[0]
         told = self._live(state).id in self.interrupted
         if kind == "raise":
@@ -199,7 +199,7 @@ class Swarm:
                 "terminate",
                 "delete",
             ],
-            [16, 10, 10, 6, 4, 2, 4, 6, 10, 1, 1],
+            [16, 10, 10, 6, 4, 2, 4, 6, 8, 1, 1],
         )[0]
         if verb in ("terminate", "delete"):
             thread_id = DOOMED
