@@ -3,7 +3,7 @@
 from ..protocol.cursors import Cursor
 from ..protocol.executions import ExecutionError, ExecutionRecord
 from ..protocol.messages import Message
-from ..protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, Withdrawal
+from ..protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, RespondStatus, Withdrawal
 from ..protocol.status import ThreadStatus
 from .abort import AbortSignal
 from .change_feed import ChangeSubscription
@@ -49,6 +49,7 @@ __all__ = [
     "OwnedProcess",
     "Receipt",
     "Reply",
+    "RespondStatus",
     "Runtime",
     "StreamSubscription",
     "SystemClock",

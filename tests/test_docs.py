@@ -16,7 +16,7 @@ from treadle.protocol import errors
 from treadle.protocol.events import EVENT_TYPES
 from treadle.protocol.facts import STORED
 from treadle.protocol.limits import LOST_MAX
-from treadle.protocol.receipts import Disposition
+from treadle.protocol.receipts import Disposition, RespondStatus
 from treadle.storage.codec import VERSION
 from treadle.storage.head import HEAD_SIZE
 from treadle.storage.schema import SCHEMA
@@ -115,7 +115,7 @@ def test_the_errors_page_lists_nothing_that_the_code_does_not_give() -> None:
 
 
 def test_every_disposition_is_in_the_glossary() -> None:
-    assert [word for word in Disposition if f"`{word}`" not in text("glossary.md")] == []
+    assert [word for word in [*Disposition, *RespondStatus] if f"`{word}`" not in text("glossary.md")] == []
 
 
 def test_links_lead_somewhere() -> None:
