@@ -30,7 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-_LOCK = threading.Lock()  # one for all: it is held for two assignments
+_LOCK = (
+    threading.RLock()
+)  # one for all: it is held for two assignments; reentrant, since a signal handler may move a clock
 
 
 class Requests:
