@@ -57,6 +57,7 @@ RETRY_LAST_S: Final = 5.0
 LOOP_SILENT_S: Final = 1.0  # a loop that answers no ping for this long is named by `explain()`
 
 WORKERS_MAX: Final = 32  # plain-function bodies at once
+CALLS_MAX: Final = 1_024  # functions of one execution that have workers or wait for one
 ABANDONED_MAX: Final = 64  # written-off workers before new plain-function executions fail with `no_worker`
 CRASHES_MAX: Final = 3  # of one thread's actor within the window, then it is quarantined
 CRASH_WINDOW_S: Final = 60.0

@@ -1,6 +1,9 @@
 """The seam between the step loop and models, and the models that come with it."""
 
+from .calling import ResolvedModel, call
+from .collecting import Collector, collect
 from .errors import ExtraMissing, ModelError
+from .function_model import FunctionModel
 from .seam import (
     Attachment,
     Delta,
@@ -21,9 +24,11 @@ from .seam import (
 
 __all__ = [
     "Attachment",
+    "Collector",
     "Delta",
     "ExtraMissing",
     "Finished",
+    "FunctionModel",
     "LanguageModel",
     "ModelError",
     "ModelMessage",
@@ -31,10 +36,13 @@ __all__ = [
     "ModelResponse",
     "Reasoning",
     "ReasoningDelta",
+    "ResolvedModel",
     "TextDelta",
     "ToolCall",
     "ToolCallDelta",
     "ToolChoice",
     "ToolSpec",
     "Usage",
+    "call",
+    "collect",
 ]

@@ -1,0 +1,60 @@
+"""What a stream comes to: agents/models/collecting.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from treadle.agents.models import Finished, ModelError, TextDelta, ToolCall, ToolCallDelta
+from treadle.agents.models import collecting as module
+from treadle.agents.models.collecting import Collector, collect
+from treadle.protocol.limits import RESPONSE_CALLS_MAX
+
+
+def test_calls_come_piece_by_piece_and_stay_in_the_order_in_which_they_began() -> None:
+    response = collect(
+        ToolCallDelta(7, "b", "se"), ToolCallDelta(0, "a", "look", '{"x":'), ToolCallDelta(7, name="nd", arguments="{"),
+        ToolCallDelta(0, arguments="1}"), ToolCallDelta(7, "late", arguments="}"), Finished(),
+    )  # fmt: skip
+
+    assert response.tool_calls == (ToolCall("b", "send", "{}"), ToolCall("a", "look", '{"x":1}'))
+
+
+def test_duplicate_and_missing_call_ids_come_through_unharmed() -> None:
+    response = collect(ToolCallDelta(0, "a", "x"), ToolCallDelta(1, "a", "y"), ToolCallDelta(2, None, "z"))
+
+    assert [(call.id, call.name) for call in response.tool_calls] == [("a", "x"), ("a", "y"), ("", "z")]
+
+
+def test_ten_thousand_calls_come_through_unharmed() -> None:
+    response = collect(*(ToolCallDelta(n, f"c{n}", "t", "{}") for n in range(10_000)))
+
+    assert len(response.tool_calls) == 10_000
+    assert response.tool_calls[-1] == ToolCall("c9999", "t", "{}")
+
+
+def test_more_calls_than_any_model_makes_are_refused() -> None:
+    collector = Collector("m")
+    for number in range(RESPONSE_CALLS_MAX):
+        collector.add(ToolCallDelta(number))
+
+    with pytest.raises(ModelError, match="tool calls") as refused:
+        collector.add(ToolCallDelta(RESPONSE_CALLS_MAX))
+
+    assert not refused.value.retryable
+
+
+@pytest.mark.parametrize("delta", [TextDelta("x" * 6), ToolCallDelta(0, "x" * 6), ToolCallDelta(0, None, "x", "x" * 5)])
+def test_a_response_that_grows_without_end_is_refused(
+    delta: TextDelta | ToolCallDelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "RESPONSE_CHARS_MAX", 10)
+    collector = Collector("m")
+    collector.add(TextDelta("12345"))
+
+    with pytest.raises(ModelError, match="characters"):
+        collector.add(delta)
+
+
+def test_an_empty_delta_says_nothing() -> None:
+    assert not Collector("m").add(TextDelta(""))
+    assert collect(TextDelta("")).is_empty
