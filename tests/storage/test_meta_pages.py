@@ -64,7 +64,7 @@ def filled(tmp_path: Path) -> Path:
 
 def test_a_store_that_was_cut_short_is_refused_by_everyone_who_opens_it(filled: Path) -> None:
     whole = filled.stat().st_size
-    sizes = [whole - 1, whole - PAGE, whole // 2, 20 * PAGE, 3 * PAGE, 2 * PAGE, 2 * PAGE - 1, PAGE + 200, PAGE, 152]
+    sizes = [whole - 1, whole // 2, 3 * PAGE, 2 * PAGE - 1, PAGE, 152]
     done = run(CUT, filled.parent, *sizes)
 
     said = [[f"corrupt_record True {size} True True"] * 6 + ["2"] for size in sizes]
