@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ..protocol.errors import TreadleError
 from ..protocol.messages import Message
@@ -18,6 +18,7 @@ from ..protocol.status import PARKED_REASONS, check_stop
 from ..protocol.triggers import RecordProcess
 from .abort import AbortSignal
 from .asking import Requests
+from .calling import Calls
 from .fence import ExecutionCancelled, ExecutionFenced
 from .loops import LoopTask
 from .own_thread import OwnThread
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["Execution", "current_execution"]
 
 T = TypeVar("T")
+R = TypeVar("R")
+P = ParamSpec("P")
 
 current_execution = cast("contextvars.ContextVar[Execution | None]", current_body)
 """The execution whose body runs here; None outside bodies."""
@@ -50,12 +53,12 @@ class Execution(OwnThread):
         body_state, body_flow: places for whoever wraps bodies; the heart never looks at them.
         stopped: `stop()` was called, or a limit met: no further pass begins.
         stop_reason: the stop code of its end, as its body gave it.
-        requests: those that its body waits on, None before the first.
+        requests: those that its body waits on, None before the first; `calls` likewise the functions that it has workers run.
     """
 
     __slots__ = (
         "_fenced", "_guard", "_lock", "_messages", "_owned", "_told", "_waits", "abort_signal", "agent_id", "body", "body_flow",
-        "body_state", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason",
+        "body_state", "calls", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason",
         "stopped", "thread_created_at", "user_id",
     )  # fmt: skip
 
@@ -84,6 +87,7 @@ class Execution(OwnThread):
         self._fenced = False
         self._owned: list[object] | None = None
         self.requests: Requests | None = None
+        self.calls: Calls | None = None
         self._waits: set[Reply[Any]] | None = None  # which an interrupt ends
         self._told = False  # the body's task has met its interruption: it must not be cancelled in its clean-up
         self._guard: BodyWait | None = None
@@ -136,9 +140,12 @@ class Execution(OwnThread):
             InvalidInput: `invalid_reason`; what fails is raised, as `ExecutionFailed`.
         """
         code = None if reason is None else check_stop(reason)
-        if not self.stopped:
-            self.stopped = code not in PARKED_REASONS
-            self.stop_reason = code
+        if code in PARKED_REASONS:
+            self.stop_reason = self.stop_reason if self.stopped else code
+        else:
+            # The first code that was given; a turn that was parked before is none of a stop.
+            self.stop_reason = (self.stop_reason if self.stopped else None) or code
+            self.stopped = True
 
     def sleep(self, seconds: float) -> Reply[None]:
         """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
@@ -184,6 +191,23 @@ class Execution(OwnThread):
         with self._lock:
             requests = self.requests = self.requests or Requests(self)
         return requests.ask(kind, payload, request_id, timeout)
+
+    def call(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> Reply[R]:
+        """Have a worker of the pool run a plain function under this execution; never blocks.
+
+        It runs in a copy of the caller's context, in which this is the current execution. An interrupt takes it out of the
+        line, or ends its waits for replies; one that goes on all the same is abandoned after the grace, with the execution.
+        The pass is not over before it is.
+
+        Returns:
+            A reply with what it returned. Fails with what it raised, and with:
+            NoWorker: too many workers are abandoned, or its own is gone.
+            ExecutionCancelled, ExecutionFenced: interrupted before it began, or abandoned.
+            LimitExceeded: `calls`.
+        """
+        with self._lock:
+            calls = self.calls = self.calls or Calls(self)
+        return calls.call(function, args, named)
 
     def own(self, resource: T) -> T:
         """Have a resource closed before FINISH, last first: by its `aclose`, `close` or `__exit__`.
@@ -251,6 +275,8 @@ class Execution(OwnThread):
             self.services.loop.submit(self._end_waits)
         else:
             self._end_waits()
+        if self.calls is not None:
+            self.calls.abort()
         self.abort_signal.tell()
         if (
             handle is not None
@@ -275,6 +301,8 @@ class Execution(OwnThread):
             self._owned = None
         if self.requests is not None:
             self.requests.fence()
+        if self.calls is not None:
+            self.calls.fence()
         return owned[::-1]
 
     def orphan(self) -> None:
@@ -289,12 +317,15 @@ class Execution(OwnThread):
         self.body_state = self.body_flow = None
         self._guard = None
         self.requests = None
+        self.calls = None
 
     def guard(self) -> BodyWait:
-        """Return the guard of a plain function's blocking waits."""
-        if self._guard is None:
-            self._guard = BodyWait(self.services.pool)
-        return self._guard
+        """Return the guard of the blocking waits of plain functions: the body's own, and those that it calls."""
+        guard = self._guard
+        if guard is None:
+            with self._lock:  # two callers must not get two, of which an interrupt would know one
+                guard = self._guard = self._guard or BodyWait(self.services.pool)
+        return guard
 
     def next_pass(self, messages: Callable[[], list[Message]]) -> None:
         """Set what the next pass is called for; how the last one would have ended is over with it."""

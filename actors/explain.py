@@ -25,6 +25,7 @@ class Explanation(NamedTuple):
         where: the body's stack, or the chain of what it awaits, outermost first.
         waits_for_worker: the body stands in line for a worker of the pool.
         interrupted: the abort signal was raised, by whom and why.
+        calls: the functions that the body has workers run, each with where it is.
         waits_on: threads that the execution waits for.
         requests: ids of its requests that nobody has answered, oldest first.
         waiting: inputs that have not joined history; `mail` those not decided yet.
@@ -40,6 +41,7 @@ class Explanation(NamedTuple):
     where: tuple[str, ...]
     waits_for_worker: bool
     interrupted: str | None
+    calls: tuple[str, ...]
     waits_on: tuple[str, ...]
     requests: tuple[str, ...]
     waiting: int
@@ -61,6 +63,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
     handle = live.handle if live is not None else None  # looked up once: its actor may drop it meanwhile
     where = tuple(handle.stack()) if handle is not None else ()
     in_line = getattr(handle, "state", None) == "waiting"
+    calls = live.calls if live is not None else None
     signal = live.abort_signal if live is not None and live.abort_signal.aborted else None
     interrupted = None if signal is None else f"{signal.source}: {signal.reason}" if signal.reason else signal.source
     return Explanation(
@@ -70,6 +73,7 @@ def explain(services: Services, entry: Entry) -> Explanation:
         where,
         in_line,
         interrupted,
+        calls.explained() if calls is not None else (),
         tuple(services.waits.targets(entry.thread_id)),
         tuple(str(request["request_id"]) for request in pending),
         shown.waiting,

@@ -72,7 +72,11 @@ def _report(execution: Execution, error: BaseException | None) -> None:
         return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
         ended = _ended_by(execution.id, error)
-    execution.entry.mailbox.put(Mail(ended), internal=True)
+    calls = execution.calls
+    if calls is None:
+        execution.entry.mailbox.put(Mail(ended), internal=True)
+    else:
+        calls.when_over(lambda: execution.entry.mailbox.put(Mail(ended), internal=True))
 
 
 def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:
