@@ -5,6 +5,7 @@ from ..protocol.executions import ExecutionError, ExecutionRecord
 from ..protocol.messages import Message
 from ..protocol.receipts import ActiveExecution, ControlReceipt, Disposition, Receipt, RespondStatus, Withdrawal
 from ..protocol.status import ThreadStatus
+from ..storage.value_rows import ValueEntry
 from .abort import AbortSignal
 from .change_feed import ChangeSubscription
 from .clock import Clock, SystemClock
@@ -16,7 +17,7 @@ from .handle import Thread
 from .listing import ThreadPage, ThreadSummary
 from .live_state import ThreadLiveState
 from .processes import OwnedProcess
-from .reads import ExecutionPage, MessagePage
+from .reads import ExecutionPage, MessagePage, ValuePage
 from .recovery import OpenReport
 from .reply import Reply
 from .runtime import Runtime
@@ -58,5 +59,7 @@ __all__ = [
     "ThreadPage",
     "ThreadStatus",
     "ThreadSummary",
+    "ValueEntry",
+    "ValuePage",
     "Withdrawal",
 ]

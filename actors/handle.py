@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..protocol.errors import InvalidInput, TreadleError, shorten
-from ..protocol.ids import check_id, check_name
+from ..protocol.ids import check_id, check_internal, check_key
 from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
 from ..protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from ..protocol.triggers import (
@@ -241,12 +241,11 @@ class Thread(ThreadReads):
             InvalidInput, LimitExceeded: `value` is no JSON data within the limits; nothing was stored.
         """
 
-        def make() -> tuple[Trigger, int]:
-            name = check_name("key", key)
-            encoded = None if value is None else pack(check_value(value))
-            return SetValue(name, encoded), len(encoded or b"")
+        return self._send(lambda: _set_value(check_key(key), value))
 
-        return self._send(make)
+    def set_internal(self, key: str, value: object) -> Reply[None]:
+        """Set a value that no user sees, under a key that begins with `treadle:`; for the runtime's own layers, at rest."""
+        return self._send(lambda: _set_value(check_internal(key), value))
 
     # Looking and waiting
 
@@ -291,3 +290,8 @@ class Thread(ThreadReads):
             return reply
         entry.mailbox.put(Mail(trigger, reply, size))
         return reply
+
+
+def _set_value(name: str, value: object) -> tuple[Trigger, int]:
+    encoded = None if value is None else pack(check_value(value))
+    return SetValue(name, encoded), len(encoded or b"")

@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..protocol.errors import TreadleError
 from ..protocol.events import MessageAdded
 from ..protocol.frames import live_frame
+from ..protocol.ids import check_internal, check_key
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
 from ..storage.codec import pack
 from .digests import input_digest
 from .fence import ExecutionFenced
 from .mailbox import Mail
-from .reads import MessageHistory, MessagePage, read_created, read_message, read_messages, read_thread_value
+from .reads import (
+    MessageHistory,
+    MessagePage,
+    ValuePage,
+    read_created,
+    read_internal,
+    read_message,
+    read_messages,
+    read_thread_value,
+    value_page,
+)
 from .reply import Reply
 from .services import new_id
 
@@ -95,9 +106,30 @@ class OwnThread:
         return answer(lambda: read_thread_value(self.services, self.entry, key))
 
     def set_value(self, key: str, value: Value) -> Reply[None]:
-        """Set a value of the thread, or delete it with None; durable when the reply is there."""
-        encoded = None if value is None else pack(value)
-        return self._send(SetValue(key, encoded, self.id), len(encoded or b""))
+        """Set a value of the thread, or delete it with None; durable when the reply is there.
+
+        Fails with InvalidInput: `reserved_name`; it is one of the runtime's own.
+        """
+        return self._set(check_key, key, value)
+
+    def list_values(self, search: str | None = None, limit: int = 100, offset: int = 0) -> Reply[ValuePage]:
+        """Return a page of the thread's values; blocks for one page of reads."""
+        return answer(lambda: value_page(self.services, self.entry, search=search, limit=limit, offset=offset))
+
+    def get_internal(self, key: str) -> Reply[Value]:
+        """Return a value of the runtime's own layers, None where there is none; blocks for one read."""
+        return answer(lambda: read_internal(self.services, self.entry, key))
+
+    def set_internal(self, key: str, value: Value) -> Reply[None]:
+        """Set a value that no user sees, under a key of at most 256 bytes that begins with `treadle:`; as `set_value`."""
+        return self._set(check_internal, key, value)
+
+    def _set(self, check: Callable[[object], str], key: str, value: Value) -> Reply[None]:
+        try:
+            name, encoded = check(key), None if value is None else pack(value)
+        except TreadleError as error:
+            return Reply.failed(error)
+        return self._send(SetValue(name, encoded, self.id), len(encoded or b""))
 
     def read_messages(self, **options: Any) -> Reply[MessagePage]:
         """Return a page of messages; blocks for one page of reads."""

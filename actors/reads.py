@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from ..protocol.errors import ExecutionNotFound, InputNotFound, InvalidInput, shorten
 from ..protocol.events import ThreadCreated
-from ..protocol.ids import check_id, check_name
-from ..protocol.limits import HISTORY_TAIL, PAGE_DEFAULT, PAGE_MAX
+from ..protocol.ids import check_id, check_internal, check_key, check_name
+from ..protocol.limits import HISTORY_TAIL, PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
 from ..protocol.receipts import ControlReceipt, Receipt
-from ..storage.pages import MessageReader, read_execution, read_executions, read_value
+from ..storage.pages import MessageReader, read_execution, read_executions
 from ..storage.reading import read_event, read_prior, read_receipt, read_thread
+from ..storage.value_rows import ValueEntry, read_value, read_values
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from .directory import Entry
     from .services import Services
 
-__all__ = ["ExecutionPage", "MessageHistory", "MessagePage", "Order"]
+__all__ = ["ExecutionPage", "MessageHistory", "MessagePage", "Order", "ValuePage"]
 
 Order = Literal["asc", "desc"]
 
@@ -35,6 +36,13 @@ class MessagePage(NamedTuple):
 
     messages: list[Message]
     total: int
+    has_more: bool
+
+
+class ValuePage(NamedTuple):
+    """A page of values; it may be shorter than its limit where they are large."""
+
+    values: list[ValueEntry]
     has_more: bool
 
 
@@ -176,10 +184,28 @@ def read_message(services: Services, entry: Entry, message_id: object) -> Messag
 
 
 def read_thread_value(services: Services, entry: Entry, key: object) -> Any:
-    """Return a value, or None."""
-    name = check_name("key", key)
+    """Return a value, or None. Raises: InvalidInput: `invalid_name`, `reserved_name`."""
+    name = check_key(key)
     with services.store.view() as view:
         return read_value(view, entry.number, name)
+
+
+def read_internal(services: Services, entry: Entry, key: object) -> Any:
+    """Return a value of the runtime's own layers, or None. Raises: InvalidInput: `invalid_name`."""
+    name = check_internal(key)
+    with services.store.view() as view:
+        return read_value(view, entry.number, name)
+
+
+def value_page(
+    services: Services, entry: Entry, *, search: object = None, limit: object = PAGE_DEFAULT, offset: object = 0
+) -> ValuePage:
+    """Return a page of the thread's values as in contract D.5: those of its user, in the order of their keys."""
+    limit = check_number("limit", limit, 0, VALUES_PAGE_MAX)
+    offset = check_number("offset", offset, 0, 2**53)
+    wanted = None if search is None else check_name("search", search)
+    with services.store.view() as view:
+        return ValuePage(*read_values(view, entry.number, search=wanted, offset=offset, limit=limit))
 
 
 def read_created(services: Services, entry: Entry) -> ThreadCreated:

@@ -19,8 +19,9 @@ from ..protocol.lifecycle import advance, committed, decide, not_written
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
-from ..storage.keys import numbered, value_key
+from ..storage.keys import numbered
 from ..storage.points import armed, reach
+from ..storage.value_rows import value_row
 from .acting import Acting
 from .actor import VirtualActor
 from .building import Building, Lookups
@@ -255,8 +256,7 @@ class ThreadActor(VirtualActor):
         building.take(mail, decision, now)
         trigger = mail.body
         if trigger.__class__ is SetValue:
-            key = value_key(building.prefix, trigger.key)
-            building.add_value(key, trigger.encoded)
+            building.add_value(*value_row(building.prefix, trigger.key, trigger.encoded))
         return building
 
     def _lookups(self, building: Building | None) -> Lookups:

@@ -18,13 +18,16 @@ from .own_thread import answer
 from .reads import (
     ExecutionPage,
     MessagePage,
+    ValuePage,
     execution_page,
     execution_record,
     read_beside,
+    read_internal,
     read_message,
     read_messages,
     read_recorded,
     read_thread_value,
+    value_page,
 )
 from .reply import Reply
 
@@ -62,6 +65,20 @@ class ThreadReads:
     def get_value(self, key: str) -> Reply[Value]:
         """Return a value of the thread, None where there is none; blocks for one read."""
         return self._read(lambda entry: read_thread_value(self._services, entry, key))
+
+    def list_values(self, search: str | None = None, limit: int = 100, offset: int = 0) -> Reply[ValuePage]:
+        """Return a page of the thread's values in the order of their keys, long keys last (contract D.5).
+
+        Args:
+            search: only keys that contain it; then all keys up to the page are looked at, else the page is what it costs.
+            limit: at most 200; large values make a page shorter.
+            offset: how many to skip.
+        """
+        return self._read(lambda entry: value_page(self._services, entry, search=search, limit=limit, offset=offset))
+
+    def get_internal(self, key: str) -> Reply[Value]:
+        """Return a value of the runtime's own layers (`treadle:...`), None where there is none; blocks for one read."""
+        return self._read(lambda entry: read_internal(self._services, entry, key))
 
     def receipt(self, given_id: str) -> Reply[Receipt | ControlReceipt]:
         """Return the first receipt under an input or control id. Raises: InputNotFound."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .cursors import Cursor
+from .ids import is_internal
 from .status import Outcome
 from .values import JsonObject
 
@@ -228,6 +229,10 @@ class ValueChanged(Event):
     code = 13
     key: str
     deleted: bool
+
+    def to_wire(self) -> JsonObject:
+        """Return the JSON form; of a value of the runtime's own layers only that there is an event, so that cursors move."""
+        return {"type": "internal"} if is_internal(self.key) else super().to_wire()
 
 
 class ProcessRecorded(Event):

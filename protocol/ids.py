@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from .errors import InvalidInput, shorten
-from .limits import ID_LENGTH_MAX
+from .limits import ID_LENGTH_MAX, NAME_BYTES_MAX
 
-__all__ = ["check_id", "check_name", "format_id"]
+__all__ = ["INTERNAL", "check_id", "check_internal", "check_key", "check_name", "format_id", "is_internal"]
+
+INTERNAL = "treadle:"  # how the keys of values of the runtime's own layers begin
 
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
@@ -46,6 +48,39 @@ def check_name(kind: str, value: object) -> str:
         kind=kind,
         value=shorten(value),
     )
+
+
+def check_key(value: object) -> str:
+    """Return the key of a user's value unchanged.
+
+    Raises:
+        InvalidInput: `invalid_name`, or `reserved_name` for one of the runtime's own.
+    """
+    name = check_name("key", value)
+    if name.startswith(INTERNAL):
+        raise InvalidInput(
+            f"a key that begins with {INTERNAL!r} is the runtime's own, not {shorten(value)}",
+            code="reserved_name",
+            value=shorten(value),
+        )
+    return name
+
+
+def check_internal(value: object) -> str:
+    """Return the key of a value of the runtime's own layers unchanged: short, and marked as such. Raises: InvalidInput."""
+    name = check_name("key", value)
+    if not name.startswith(INTERNAL) or len(name.encode()) > NAME_BYTES_MAX:
+        raise InvalidInput(
+            f"an internal key begins with {INTERNAL!r} and has at most {NAME_BYTES_MAX} bytes, not {shorten(value)}",
+            code="invalid_name",
+            value=shorten(value),
+        )
+    return name
+
+
+def is_internal(key: str) -> bool:
+    """Say whether a value's key is one of the runtime's own layers: no user sees or sets it."""
+    return key.startswith(INTERNAL)
 
 
 def _is_unicode(text: str) -> bool:

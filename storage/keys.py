@@ -8,13 +8,18 @@ from __future__ import annotations
 import hashlib
 import struct
 
+from ..protocol.ids import is_internal
 from ..protocol.limits import NAME_BYTES_MAX
 
 __all__ = [
-    "JOURNAL_KEY", "RANKED_KEY", "id_part", "inbox_key", "journal_key", "message_key", "named_key", "number_prefix",
-    "numbered", "open_key", "prefix_end", "request_key", "sequence_of", "user_key", "value_key",
+    "HASHED", "JOURNAL_KEY", "RANKED_KEY", "VALUES_FROM", "id_part", "inbox_key", "journal_key", "message_key", "named_key",
+    "number_prefix", "numbered", "open_key", "prefix_end", "request_key", "sequence_of", "user_key", "value_key",
 ]  # fmt: skip
 
+HASHED, VALUES_FROM = (
+    b"\xff",
+    b"\x01",
+)  # how the part of a name begins that is its hash, and that of the first user's value
 JOURNAL_KEY = struct.Struct(">QIQ")
 RANKED_KEY = struct.Struct(">QBQ")
 _from_hex = bytes.fromhex
@@ -77,10 +82,15 @@ def request_key(prefix: bytes, request_id: str) -> bytes:
 
 
 def value_key(prefix: bytes, name: str) -> bytes:
-    """Return the key of a value; a long name is stored under its SHA-256, marked by a byte that UTF-8 never has."""
+    """Return the key of a value; a long name is stored under its SHA-256, marked by a byte that UTF-8 never has.
+
+    Values of the runtime's own layers stand before all others, so that a user's are one run.
+    """
     encoded = name.encode()
+    if is_internal(name):
+        return prefix + b"\0" + encoded
     if len(encoded) > NAME_BYTES_MAX:
-        return prefix + b"\xff" + hashlib.sha256(encoded).digest()
+        return prefix + HASHED + hashlib.sha256(encoded).digest()
     return prefix + encoded
 
 

@@ -82,3 +82,69 @@ def test_a_frame_that_is_none_is_refused_whether_or_not_anybody_watches(stage: E
     _, puppet, _ = begun(stage)
     with pytest.raises(InvalidInput):
         puppet.execution.emit({"type": "thread_status"})
+
+
+def test_no_body_reads_or_sets_a_value_of_the_runtimes_own(stage: Enter) -> None:
+    _, puppet, _ = begun(stage)
+    for reply in (puppet.execution.set_value("treadle:session", 1), puppet.execution.get_value("treadle:session")):
+        error = reply.error()
+        assert isinstance(error, InvalidInput)
+        assert error.code == "reserved_name"
+
+
+def test_an_internal_value_is_durable_and_no_user_sees_it(stage: Enter) -> None:
+    on, puppet, thread = begun(stage)
+    execution = puppet.execution
+    on.ask(execution.set_value("mine", 1))
+    on.ask(execution.set_internal("treadle:session", {"turns": 2}))
+
+    assert execution.get_internal("treadle:session").result() == {"turns": 2}
+    assert thread.get_internal("treadle:session").result() == {"turns": 2}
+    assert execution.list_values().result() == thread.list_values().result() == ([("mine", 1)], False)
+
+    on.ask(execution.set_internal("treadle:session", None))
+    assert execution.get_internal("treadle:session").result() is None
+    on.reopen()
+    assert on.runtime.thread("t").list_values().result().values == [("mine", 1)]
+
+
+def test_the_frame_of_an_internal_value_moves_the_cursor_and_shows_nothing(stage: Enter) -> None:
+    on, puppet, thread = begun(stage)
+    with thread.stream() as stream:
+        first = stream.next(0)
+        assert first is not None
+        on.ask(puppet.execution.set_internal("treadle:secret", "hidden"))
+        on.ask(puppet.execution.set_value("shown", 1))
+        internal, shown = stream.next(0), stream.next(0)
+    assert internal is not None
+    assert shown is not None
+    assert set(internal) == {"type", "cursor", "created_at"}
+    assert internal["type"] == "internal"
+    assert "secret" not in internal.text
+    assert (shown["type"], shown["key"]) == ("VALUE_CHANGED", "shown")
+    sequences = [int(str(frame["cursor"]).split(":")[1]) for frame in (first, internal, shown)]
+    assert sequences == [sequences[0], sequences[0] + 1, sequences[0] + 2]
+    with thread.stream(after=first["cursor"]) as again:  # type: ignore[arg-type]
+        again.next(0)
+        assert [again.next(0), again.next(0)] == [internal, shown]
+
+
+@pytest.mark.parametrize("key", ["session", "", "treadle:" + "x" * 256, 5])
+def test_an_internal_key_is_short_and_marked(stage: Enter, key: str) -> None:
+    _, puppet, thread = begun(stage)
+    for reply in (
+        puppet.execution.set_internal(key, 1), puppet.execution.get_internal(key), thread.set_internal(key, 1),
+        thread.get_internal(key),
+    ):  # fmt: skip
+        assert isinstance(reply.error(), InvalidInput)
+
+
+def test_an_internal_value_is_fenced_with_its_body_and_set_from_outside_at_rest(stage: Enter) -> None:
+    on, puppet, thread = begun(stage)
+    execution = puppet.execution
+    puppet.returns()
+    on.settle()
+
+    assert isinstance(execution.set_internal("treadle:x", 1).error(), ExecutionFenced)
+    on.ask(thread.set_internal("treadle:x", 2))
+    assert thread.get_internal("treadle:x").result() == 2

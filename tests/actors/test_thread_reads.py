@@ -60,3 +60,32 @@ def test_nothing_is_emitted_once_the_runtime_closes(stage: Enter) -> None:
     on.services.closing = True
     with pytest.raises(RuntimeClosed):
         thread.emit("x")
+
+
+def test_a_handle_reads_and_sets_no_value_of_the_runtimes_own(stage: Enter) -> None:
+    thread = stage(Puppet()).thread(thread_id="t")
+    for reply in (thread.get_value("treadle:x"), thread.set_value("treadle:x", 1)):
+        error = reply.error()
+        assert isinstance(error, InvalidInput)
+        assert error.code == "reserved_name"
+
+
+def test_values_are_listed_by_pages_and_searched(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t")
+    for key in ("b", "a", "ab", "k" * 300):
+        on.ask(thread.set_value(key, {"of": key[:2]}))
+    on.ask(thread.set_value("b", None))
+
+    first = thread.list_values(limit=1).result()
+    assert ([entry.key for entry in first.values], first.has_more) == (["a"], True)
+    rest = thread.list_values(offset=1).result()
+    assert ([entry.key for entry in rest.values], rest.has_more) == (["ab", "k" * 300], False)
+    assert [entry.key for entry in thread.list_values(search="b").result().values] == ["ab"]
+    assert rest.values[0].value == {"of": "ab"}
+
+
+@pytest.mark.parametrize("options", [{"limit": 201}, {"limit": -1}, {"offset": -1}, {"search": ""}, {"search": 5}])
+def test_a_page_of_values_is_refused_beyond_its_bounds(stage: Enter, options: dict[str, object]) -> None:
+    thread = stage(Puppet()).thread(thread_id="t")
+    assert isinstance(thread.list_values(**options).error(), InvalidInput)  # type: ignore[arg-type]
