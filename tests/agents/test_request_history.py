@@ -30,7 +30,7 @@ def shape(told: list[ModelMessage]) -> list[tuple[str, str | None]]:
 
 
 def test_what_joined_between_a_call_and_its_result_stands_after_the_results() -> None:
-    """Contract F.1: a call is followed by its results; history itself is not changed (semantics 2)."""
+    """Contract F.1 calls and results: a call is followed by its results; history itself is not changed (semantics 2)."""
     history = [
         message(1, "user", "hi"),
         message(2, "assistant", None, calls=["c1", "c2"]),
@@ -65,7 +65,7 @@ def test_an_id_that_a_model_used_twice_takes_each_result_once_and_in_order() -> 
 
 @pytest.mark.parametrize("speaker", ["assistant", "user"])
 def test_a_side_is_told_its_own_words_as_assistant_and_the_others_as_user(speaker: Any) -> None:
-    """Contract F.1: own side appears as `assistant`, the other as `user`."""
+    """Contract F.1 sides: own side appears as `assistant`, the other as `user`."""
     history = [message(1, "user", "from b"), message(2, "assistant", "from a"), message(3, "system", "note")]
     own, other = ("from a", "from b") if speaker == "assistant" else ("from b", "from a")
     told = in_roles(history, speaker, transform=True)
@@ -73,7 +73,7 @@ def test_a_side_is_told_its_own_words_as_assistant_and_the_others_as_user(speake
 
 
 def test_the_other_sides_tool_calls_are_not_visible() -> None:
-    """Contract F.1: the other side's tool calls and results never reach this side's model."""
+    """Contract F.1 other side's tools: the other side's tool calls and results never reach this side's model."""
     history = in_order(
         [
             message(1, "assistant", "looking", calls=["a1"]), result(2, "a1", "secret of a"),
