@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from ..protocol.errors import InvalidInput, shorten
+from .flow import flow_of
+
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from ..actors.processes import OwnedProcess
     from ..actors.reply import Reply
     from ..protocol.messages import Message
+    from .flow import Flow, SideName
 
 __all__ = ["ExecutionState"]
 
@@ -21,7 +25,10 @@ T = TypeVar("T")
 
 
 class ExecutionState:
-    """The execution that a body runs in: one object for all of its passes."""
+    """The execution that a body runs in: one object for all of its passes.
+
+    Sides, steps and prompts are those of a declared agent's step loop. A plain callable is side `a` and takes no steps.
+    """
 
     __slots__ = ("_execution",)
 
@@ -62,16 +69,82 @@ class ExecutionState:
         return self._execution.abort_signal
 
     @property
+    def flow(self) -> Flow | None:
+        """The step loop's own memory; the sub-prompt's inside one, None in a plain callable."""
+        return flow_of(self._execution)
+
+    @property
+    def current_side(self) -> SideName:
+        """The side whose turn it is, a handler's turn included."""
+        flow = self.flow
+        return "a" if flow is None else flow.side
+
+    @property
+    def step_count(self) -> int:
+        """Model steps so far, of both sides; a handler's turn adds none. A sub-prompt counts its own."""
+        flow = self.flow
+        return 0 if flow is None else flow.step_count
+
+    @property
+    def side_a_step_count(self) -> int:
+        """Model steps of side A so far."""
+        flow = self.flow
+        return 0 if flow is None else flow.side_steps["a"]
+
+    @property
+    def side_b_step_count(self) -> int:
+        """Model steps of side B so far."""
+        flow = self.flow
+        return 0 if flow is None else flow.side_steps["b"]
+
+    @property
+    def prompt_path(self) -> list[str]:
+        """Names of prompts, from the root to the current one; begins anew after a handoff. A copy."""
+        flow = self.flow
+        return [] if flow is None else list(flow.prompt_path)
+
+    @property
     def stopped(self) -> bool:
-        """Whether `stop()` was called."""
-        return self._execution.stopped
+        """Whether `stop()` was called, and no forced turn took it back."""
+        flow = self.flow
+        return self._execution.stopped or (flow is not None and flow.stopped)
+
+    @property
+    def stopped_by(self) -> SideName | None:
+        """The side that acted when `stop()` was called; None while it was not."""
+        flow = self.flow
+        if flow is not None:
+            return flow.stopped_by
+        return "a" if self._execution.stopped else None
+
+    def force_turn(self, side: SideName) -> None:
+        """Give the next turn to a side, once this step's tools have run; any worker, never blocks.
+
+        It takes an earlier `stop()` back. The own side goes on; a human side ends the execution with `forced_human_turn`.
+        After a handoff it is the new agent's side. The last call counts, once.
+
+        Raises:
+            InvalidInput: `invalid_side`; `no_step_loop` in a plain callable, which has no sides.
+        """
+        if side not in ("a", "b"):
+            raise InvalidInput(f"a side is 'a' or 'b', not {shorten(side)}", code="invalid_side", value=shorten(side))
+        flow = self.flow
+        if flow is None:
+            raise InvalidInput("a plain function has no sides to turn to", code="no_step_loop", execution_id=self.id)
+        flow.force_turn(side)
 
     def stop(self) -> None:
-        """End the execution after this pass, as `succeeded` with reason `stopped`; any worker, never blocks.
+        """End the execution after the current operation, as `succeeded` with reason `stopped`; any worker, never blocks.
 
-        Steers that it has not read join history marked as not consumed; queued messages start the next execution.
+        In a step loop the tool that runs is finished, and the step's other calls get error results; in a plain callable
+        it is the pass that is finished. Steers that were not read join history marked as not consumed; queued messages
+        start the next execution. It is not the end of a session: that is `ThreadState.stop_session`.
         """
-        self._execution.stop()
+        flow = self.flow
+        if flow is None:
+            self._execution.stop()
+        else:
+            flow.stop()
 
     def own(self, resource: T) -> T:
         """Have a resource closed before the execution's finish is durable, the last one first; any worker, never blocks.

@@ -1,95 +1,57 @@
-"""Owns `ThreadState`, what an agent's code sees of its thread and may do to it. Keeps nothing durable itself."""
+"""Owns `ThreadState`, what an agent's code sees of its thread and may do to it. Keeps nothing durable itself.
+
+Its parts are a file each: messages, variables, logs, tools. Children, effects, files, streams and `run_code` have no part
+yet; they will be further ones.
+"""
 
 from __future__ import annotations
 
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final
 
+from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
-from ..protocol.ids import check_id, check_name
-from ..protocol.limits import PAGE_DEFAULT
-from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size
+from ..protocol.ids import check_key
 from ..protocol.values import JsonObject, Value, check_value
+from .at_rest import RestAccess, ThreadAccess
 from .execution_state import ExecutionState
-from .tool_calls import draft_injected
+from .flow import SessionEnd
+from .thread_logs import ThreadLogs
+from .thread_messages import ThreadMessages
+from .thread_tools import ThreadTools
+from .thread_variables import ThreadVariables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from ..actors.execution import Execution
-    from ..actors.reads import MessagePage
-    from ..protocol.receipts import Receipt
+    from ..actors.handle import Thread
+    from ..actors.reads import ValuePage
+    from ..protocol.messages import Message
     from ..protocol.status import ThreadStatus
 
 __all__ = ["ThreadAccess", "ThreadState"]
 
-QUEUE_ROLES: Final = frozenset({"user", "assistant"})
+SESSION_STOPPED: Final = "Session stopped."
 
 
-class ThreadAccess(Protocol):
-    """What a `ThreadState` asks of its thread: an `Execution` while one runs, something else at rest."""
-
-    @property
-    def thread_id(self) -> str: ...  # noqa: D102 - as in `ThreadState`
-    @property
-    def agent_id(self) -> str: ...  # noqa: D102
-    @property
-    def user_id(self) -> str | None: ...  # noqa: D102
-    @property
-    def created_at(self) -> int: ...  # noqa: D102
-    @property
-    def terminated_at(self) -> int | None: ...  # noqa: D102
-    @property
-    def arguments(self) -> Mapping[str, Value]: ...  # noqa: D102
-
-    def new_id(self) -> str:
-        """Return an unused message id."""
-
-    def append(self, draft: Draft) -> Reply[Message]:
-        """Put a checked message into history at once."""
-
-    def queue(self, drafts: list[Draft], size: int, *, input_id: str | None = None) -> Reply[Receipt]:
-        """Store checked messages to be read at the next boundary."""
-
-    def read_messages(
-        self, *, limit: int, offset: int, order: Literal["asc", "desc"] | None, include_silent: bool, max_depth: int
-    ) -> Reply[MessagePage]:
-        """Return a page of history; judges its arguments."""
-
-    def read_message(self, message_id: str) -> Reply[Message | None]:
-        """Return one message."""
-
-    def get_value(self, key: str) -> Reply[Value]:
-        """Return a value, None where there is none."""
-
-    def set_value(self, key: str, value: Value) -> Reply[None]:
-        """Set a checked value; None deletes it."""
-
-    def status(self) -> Reply[ThreadStatus]:
-        """Return the run status."""
-
-    def terminate(self) -> Reply[int]:
-        """Take no further input, ever."""
-
-
-class ThreadState:
+class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
     """A thread as its agent sees it; one object for all passes of an execution.
 
     Whatever reads or writes returns a `Reply`: `await` it in a coroutine, `.result()` it in a plain function. Bad input
     comes through the reply, before anything is written. Any worker may call.
 
     Attributes:
-        context: scratch space of one execution, shared by all its passes; never durable.
+        context: scratch space of one execution, shared by all its passes, tools and hooks; never durable.
         execution: the execution that runs; None at rest.
     """
 
-    __slots__ = ("_access", "_arguments", "_execution", "context", "execution")
+    __slots__ = ("_arguments", "context", "execution")
 
     def __init__(self, access: ThreadAccess, execution: Execution | None = None) -> None:
-        self._access = access
-        self._execution = execution
+        super().__init__(access, execution)
         self._arguments: Mapping[str, Value] | None = None
         self.context: JsonObject = {}
         self.execution = None if execution is None else ExecutionState(execution)
@@ -102,6 +64,11 @@ class ThreadState:
             state = execution.body_state = cls(execution, execution)
         return state
 
+    @classmethod
+    def at_rest(cls, thread: Thread) -> ThreadState:
+        """Return the state of a thread as endpoints and other outsiders have it: without an execution, whoever runs."""
+        return cls(RestAccess(thread))
+
     @property
     def thread_id(self) -> str:
         """The thread's id."""
@@ -109,8 +76,9 @@ class ThreadState:
 
     @property
     def agent_id(self) -> str:
-        """The name of the agent that runs the thread."""
-        return self._access.agent_id
+        """The name of the agent that runs the thread; another one after a handoff."""
+        flow = None if self.execution is None else self.execution.flow
+        return self._access.agent_id if flow is None else flow.agent.name
 
     @property
     def user_id(self) -> str | None:
@@ -134,131 +102,15 @@ class ThreadState:
             self._arguments = MappingProxyType(dict(self._access.arguments))
         return self._arguments
 
-    def inject_message(
-        self,
-        role: str,
-        content: str | None = None,
-        *,
-        silent: bool = False,
-        metadata: Mapping[str, object] | None = None,
-        attachments: Sequence[Mapping[str, object]] | None = None,
-        name: str | None = None,
-        tool_calls: str | Sequence[Mapping[str, object]] | None = None,
-        tool_call_id: str | None = None,
-        tool_status: Literal["success", "error"] | None = None,
-    ) -> Reply[Message]:
-        """Put a message into history at once; it never starts an execution.
-
-        An assistant message with `tool_calls` opens these calls for the execution: waiting messages join only after each
-        has its one result, a `tool` message with its `tool_call_id`. What is open at the end gets an error result.
-
-        Args:
-            role: `system`, `user`, `assistant` or `tool`.
-            content: at most 1 MiB of UTF-8; may be left out beside tool calls and attachments, and on a tool message.
-            silent: kept from people's view, still in history and in what a model reads.
-            metadata: JSON data.
-            attachments: at most 256 dicts of JSON data.
-            name: of a tool, on its message.
-            tool_calls: of an assistant message: a list of calls, or its JSON text.
-            tool_call_id: the call that a tool message answers; without one it closes none.
-            tool_status: of a tool message.
-
-        Returns:
-            A reply with the message once it is durable. Fails with:
-            InvalidInput, LimitExceeded: the message is not one; `call_not_open` where the call is answered or unknown.
-            ExecutionFenced: the execution no longer owns its thread.
-        """
-        access = self._access
-        try:
-            draft = draft_injected(
-                access.new_id(), role, content, silent=silent, metadata=metadata, attachments=attachments, name=name,
-                tool_calls=tool_calls, tool_call_id=tool_call_id, tool_status=tool_status,
-            )  # fmt: skip
-        except TreadleError as error:
-            return Reply.failed(error)
-        return access.append(draft)
-
-    def queue_message(
-        self,
-        content: str,
-        role: str = "user",
-        *,
-        silent: bool = False,
-        metadata: Mapping[str, object] | None = None,
-        attachments: Sequence[Mapping[str, object]] | None = None,
-        input_id: str | None = None,
-    ) -> Reply[Receipt]:
-        """Store a message to be read at the next boundary: `checkpoint()`, a further pass, or the next execution.
-
-        Args:
-            content: at most 1 MiB of UTF-8.
-            role: `user` or `assistant`.
-            silent: kept from people's view.
-            metadata: JSON data.
-            attachments: at most 256 dicts of JSON data.
-            input_id: makes a repeat harmless: the same id with the same content gets the first receipt.
-
-        Returns:
-            A reply with a `queued` receipt once it is durable. Fails with:
-            InvalidInput, LimitExceeded: the message or the id is not one, or too much waits.
-            IdempotencyConflict: the id was used for other content.
-            ThreadTerminated: the thread takes no further input.
-            ExecutionFenced: the execution no longer owns its thread.
-        """
-        access = self._access
-        try:
-            if input_id is not None:
-                check_id("input_id", input_id)
-            draft = draft_message(
-                access.new_id(),
-                role,
-                content,
-                roles=QUEUE_ROLES,
-                silent=silent,
-                metadata=metadata,
-                attachments=attachments,
-            )
-        except TreadleError as error:
-            return Reply.failed(error)
-        return access.queue([draft], draft_size(draft), input_id=input_id)
-
-    def get_messages(
-        self,
-        limit: int = PAGE_DEFAULT,
-        offset: int = 0,
-        order: Literal["asc", "desc"] | None = None,
-        *,
-        include_silent: bool = False,
-        max_depth: int = 0,
-    ) -> Reply[MessagePage]:
-        """Return a page of history; what waits in the inbox is listed after it and counted.
-
-        Args:
-            limit: at most so many messages, up to 1,000.
-            offset: how many to skip: the oldest with `asc`, else the newest.
-            order: of the page: `asc` oldest first, `desc` newest first; None is the newest page, oldest first.
-            include_silent: silent messages too.
-            max_depth: messages of sub-prompts down to this depth too.
-
-        Returns:
-            A reply with `messages`, `total` and `has_more`. Fails with InvalidInput: `invalid_page`.
-        """
-        return self._access.read_messages(
-            limit=limit, offset=offset, order=order, include_silent=include_silent, max_depth=max_depth
-        )
-
-    def get_message(self, message_id: str) -> Reply[Message | None]:
-        """Return a message by id, at any depth, one that waits included; None where there is none."""
-        try:
-            check_message_id(message_id)
-        except TreadleError as error:
-            return Reply.failed(error)
-        return self._access.read_message(message_id)
+    # Values
 
     def get_value(self, key: str) -> Reply[Value]:
-        """Return a value of the thread, None where there is none. Fails with InvalidInput: `invalid_name`."""
+        """Return a value of the thread, None where there is none.
+
+        Fails with InvalidInput: `invalid_name`, or `reserved_name` for one of the runtime's own.
+        """
         try:
-            check_name("key", key)
+            check_key(key)
         except TreadleError as error:
             return Reply.failed(error)
         return self._access.get_value(key)
@@ -267,21 +119,36 @@ class ThreadState:
         """Set a value of the thread; None deletes it.
 
         Args:
-            key: a non-empty string.
+            key: a non-empty string that does not begin with `treadle:`.
             value: JSON data of at most 1 MiB, 64 deep; a copy is taken.
 
         Returns:
             A reply once it is durable. Fails with:
-            InvalidInput: `invalid_name`, or `invalid_value` with the path of what is not JSON data.
+            InvalidInput: `invalid_name`, `reserved_name`, or `invalid_value` with the path of what is not JSON data.
             LimitExceeded: the value is too large.
             ExecutionFenced: the execution no longer owns its thread.
         """
         try:
-            check_name("key", key)
+            check_key(key)
             checked = check_value(value)
         except TreadleError as error:
             return Reply.failed(error)
         return self._access.set_value(key, checked)
+
+    def list_values(self, search: str | None = None, limit: int = 100, offset: int = 0) -> Reply[ValuePage]:
+        """Return a page of the thread's values in the order of their keys.
+
+        Args:
+            search: only keys that contain it.
+            limit: at most so many, up to 200.
+            offset: how many to skip.
+
+        Returns:
+            A reply with `values`, each a `key` and its `value`, and `has_more`. Fails with InvalidInput: `invalid_page`.
+        """
+        return self._access.list_values(search, limit, offset)
+
+    # Inside an execution
 
     def checkpoint(self) -> Reply[list[Message]]:
         """Join what has arrived for this execution since it was last looked at, in order.
@@ -339,11 +206,63 @@ class ThreadState:
         """
         if self._execution is None:
             return Reply.failed(_at_rest("request"))
+        redactor = self._redactor()
+        if redactor:
+            payload = redactor.data(payload)
         return self._execution.request(kind, payload, request_id=request_id, timeout=timeout)
 
+    def stop_session(
+        self, result: str | None = None, notify_parent: str | None = None, status: str | None = None
+    ) -> Reply[None]:
+        """End the agent's session after the current operation, also from a sub-prompt; never the thread.
+
+        The execution ends as `succeeded` with reason `state_stop_session`. The first call counts.
+
+        Args:
+            result: what the session came to, by default "Session stopped.".
+            notify_parent: text for the parent thread; without a parent it is only checked.
+            status: the label that this thread has in its parent's list from then on.
+
+        Returns:
+            A reply that is there. Fails with:
+            InvalidInput: `no_active_execution` at rest, `empty_content` for an empty text.
+            ExecutionFenced: the execution is over.
+        """
+        execution = self._execution
+        if execution is None:
+            return Reply.failed(_at_rest("stop_session"))
+        if execution.fenced:
+            return Reply.failed(ExecutionFenced(execution.id))
+        try:
+            for name, text in (("result", result), ("notify_parent", notify_parent), ("status", status)):
+                if text is not None:
+                    _check_label(name, text)
+        except InvalidInput as error:
+            return Reply.failed(error)
+        flow = self.scene.flow
+        if flow is None:
+            execution.stop("state_stop_session")
+        else:
+            flow.end_session(SessionEnd("state_stop_session", result or SESSION_STOPPED, status))
+        return Reply.of(None)
+
+    # Lifecycle
+
     def status(self) -> Reply[ThreadStatus]:
-        """Return the thread's run status as it was last published."""
+        """Return the thread's run status as it was last published; the label of `set_status` is something else."""
         return self._access.status()
+
+    def set_status(self, label: str) -> Reply[None]:
+        """Set the label that this thread has in its parent's list; without a parent it is only checked.
+
+        Returns:
+            A reply once it is durable. Fails with InvalidInput: `empty_content`.
+        """
+        try:
+            _check_label("the label", label)
+        except InvalidInput as error:
+            return Reply.failed(error)
+        return Reply.of(None)  # no thread has a parent yet
 
     def terminate(self) -> Reply[int]:
         """Take no further input, ever. Repeats change nothing.
@@ -355,9 +274,38 @@ class ThreadState:
         """
         return self._access.terminate()
 
+    def emit(self, event: str, data: object = None) -> Reply[bool]:
+        """Show `{"type": "event", "event": event, "data": data}` to those who watch the thread now; stored nowhere.
+
+        Args:
+            event: a name of the caller's own.
+            data: JSON data of at most 256 KiB; secrets are taken out.
+
+        Returns:
+            A reply that is there: whether anybody watches. Fails with InvalidInput, LimitExceeded: it is no such frame.
+        """
+        try:
+            if not isinstance(event, str) or not event:
+                raise InvalidInput(
+                    f"an event's name is a non-empty string, not {shorten(event)}",
+                    code="invalid_frame",
+                    value=shorten(event),
+                )
+            frame: JsonObject = {"type": "event", "event": event, "data": check_value(data)}
+            return Reply.of(self._access.emit(self.scene.env.redactor.data(frame)))
+        except TreadleError as error:
+            return Reply.failed(error)
+
     def __repr__(self) -> str:
         return f"<ThreadState {self.thread_id} {'at rest' if self.execution is None else self.execution.id}>"
 
 
 def _at_rest(verb: str) -> InvalidInput:
     return InvalidInput(f"{verb} needs an active execution; the thread is at rest", code="no_active_execution")
+
+
+def _check_label(name: str, text: object) -> None:
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidInput(
+            f"{name} is text and not empty, not {shorten(text)}", code="empty_content", value=shorten(text)
+        )
