@@ -19,14 +19,26 @@ from ..protocol.events import (
     MessagesJoined,
     RequestOpened,
     RequestTerminated,
+    StoredRow,
 )
 from ..protocol.inbox import Row
 from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
+from ..protocol.message_edits import edited_content
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
 from ..storage.codec import encode_values
-from ..storage.encoding import Encoding, change_payload, work_kind
-from ..storage.reading import read_content, read_open, read_prior, read_receipt, read_request, read_row, read_rows
+from ..storage.encoding import RECEIPT_RECORDED, RECEIPT_WITHDRAWN, Encoding, change_payload, work_kind
+from ..storage.overlay import Overlay
+from ..storage.reading import (
+    read_content,
+    read_event,
+    read_open,
+    read_prior,
+    read_receipt,
+    read_request,
+    read_row,
+    read_rows,
+)
 from ..storage.tables import Table
 from .mailbox import Mail
 
@@ -35,7 +47,7 @@ if TYPE_CHECKING:
 
     from ..protocol.facts import Facts
     from ..storage.batch import Answer
-    from ..storage.store import Store
+    from ..storage.store import Store, View
     from .mailbox import Mailbox
 
 __all__ = ["Building", "Lookups"]
@@ -54,6 +66,7 @@ class Building(Encoding):
         known: the inputs in it and those looked up for it, by sequence, with their times.
         interruption: the first one in it.
         values: of the facts after it.
+        edited: a message is edited in it, so that what is looked up may be other than the store has it.
         answer: what the store said, once it did.
     """
 
@@ -63,6 +76,8 @@ class Building(Encoding):
     known: dict[int, tuple[int, InputQueued]] | None = None
     interruption: ExecutionInterrupted | None = None
     tombstone: bool = False
+    edited: bool = False
+    _laid: tuple[int, dict[int, dict[bytes, bytes | None]]] | None = None  # how many ops, and what they change
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
         super().__init__(number, facts)
@@ -94,6 +109,14 @@ class Building(Encoding):
         if self.known is None:
             self.known = {}
         self.known[sequence] = (at, content)
+
+    def changes(self) -> dict[int, dict[bytes, bytes | None]]:
+        """Return what it changes so far, by table."""
+        laid, tables = self._laid or (0, {})
+        for table, key, value in self.ops[laid:]:
+            tables.setdefault(table, {})[key] = value
+        self._laid = len(self.ops), tables
+        return tables
 
     def full(self) -> bool:
         """Say whether the next decision has to wait for the next batch."""
@@ -139,11 +162,11 @@ def _ignore(answer: Answer) -> None:
 class Lookups:
     """What one decision needs beyond the facts, read from the store and from the batch under way."""
 
-    __slots__ = ("_building", "_facts", "_number", "_store")
+    __slots__ = ("_building", "_facts", "_store", "number")
 
     def __init__(self, store: Store, number: int, facts: Facts, building: Building | None) -> None:
         self._store = store
-        self._number = number
+        self.number = number
         self._facts = facts
         self._building = building
 
@@ -153,14 +176,15 @@ class Lookups:
             if recorded_id(event) == given:
                 return Prior(getattr(event, "digest", None), receipt_of(event, at))
         with self._store.view() as view:
-            return read_prior(view, self._number, self._facts.generation, given)
+            return read_prior(view, self.number, self._facts.generation, given)
 
     def rows(self, kinds: Iterable[str], limit: int = ROWS_READ_MAX) -> list[Row]:
         """Return the oldest waiting rows of these kinds."""
         wanted = frozenset(kinds)
-        with self._store.view() as view:
-            rows = read_rows(view, self._number, kinds=wanted, limit=limit)
-        if self._building is None:
+        edited = self._building is not None and self._building.edited
+        with self.view() if edited else self._store.view() as view:
+            rows = read_rows(view, self.number, kinds=wanted, limit=limit)
+        if self._building is None or edited:
             return rows
         gone: set[int] = set()
         new: list[Row] = []
@@ -177,6 +201,9 @@ class Lookups:
 
     def withdrawable(self, given: str) -> tuple[bool, bool, Row | None]:
         """Return whether an input id is known, whether it was withdrawn, and its waiting row."""
+        if self._building is not None and self._building.edited:
+            with self.view() as view:
+                return _withdrawable(view, self.number, self._facts.generation, given)
         for sequence, _, event in self._events():
             if recorded_id(event) != given:
                 continue
@@ -189,22 +216,14 @@ class Lookups:
         if self._withdrawn_here(given):
             return True, True, None
         with self._store.view() as view:
-            receipt = read_receipt(view, self._number, given)
-            if receipt is None:
-                return False, False, None
-            if receipt.state == 2:
-                return True, True, None
-            if receipt.state != 0:
-                return True, False, None
-            content = read_content(view, self._number, self._facts.generation, receipt.sequence)
-            row = read_row(view, self._number, content, receipt.sequence)
+            known, withdrawn, row = _withdrawable(view, self.number, self._facts.generation, given)
         joined = any(
             row is not None and row.sequence == stored[0]
             for _, _, event in self._events()
             if isinstance(event, MessagesJoined)
             for stored in event.rows
         )
-        return True, False, None if joined else row
+        return known, withdrawn, None if joined else row
 
     def _withdrawn_here(self, given: str) -> bool:
         return any(isinstance(event, InputWithdrawn) and event.input_id == given for _, _, event in self._events())
@@ -212,7 +231,7 @@ class Lookups:
     def open_calls(self) -> list[str]:
         """Return the ids of tool calls without a result."""
         with self._store.view() as view:
-            calls: dict[str, None] = dict.fromkeys(read_open(view, self._number, b"c"))
+            calls: dict[str, None] = dict.fromkeys(read_open(view, self.number, b"c"))
         for _, _, event in self._events():
             if isinstance(event, MessageAdded) and event.execution_id is not None:
                 calls.update(dict.fromkeys(event.message.get("calls", ())))
@@ -223,7 +242,7 @@ class Lookups:
     def pending(self) -> list[str]:
         """Return the ids of requests without an answer."""
         with self._store.view() as view:
-            requests = {found[0]: None for found in read_open(view, self._number, b"r")}
+            requests = {found[0]: None for found in read_open(view, self.number, b"r")}
         for _, _, event in self._events():
             if isinstance(event, RequestOpened):
                 requests[event.request_id] = None
@@ -237,40 +256,56 @@ class Lookups:
             if isinstance(event, RequestOpened | RequestTerminated) and event.request_id == request_id:
                 return "pending" if isinstance(event, RequestOpened) else event.status
         with self._store.view() as view:
-            return read_request(view, self._number, request_id)
+            return read_request(view, self.number, request_id)
 
     def groups(self) -> list[tuple[int, int]]:
         """Return the process groups on record, with their start times."""
         with self._store.view() as view:
-            return [(group, start) for group, start in read_open(view, self._number, b"p")]
+            return [(group, start) for group, start in read_open(view, self.number, b"p")]
 
-    def contents(self, sequences: Iterable[int]) -> dict[int, tuple[int, InputQueued]]:
-        """Return the events behind rows, with their times."""
+    def contents(self, rows: Iterable[StoredRow]) -> dict[int, tuple[int, InputQueued]]:
+        """Return the events behind rows, with their times; of messages that were edited, with what they are now."""
         found: dict[int, tuple[int, InputQueued]] = {}
         missing = []
         held = (self._building.known if self._building is not None else None) or {}
-        for sequence in sequences:
-            if sequence in held:
-                found[sequence] = held[sequence]
+        for row in rows:
+            if row[0] in held:
+                found[row[0]] = held[row[0]]
             else:
-                missing.append(sequence)
+                missing.append(row)
         if missing:
             with self._store.view() as view:
-                for sequence in missing:
-                    found[sequence] = read_input(view, self._number, self._facts.generation, sequence)
+                for row in missing:
+                    found[row[0]] = read_input(view, self.number, self._facts.generation, row)
         return found
+
+    def view(self) -> View:
+        """Return a view, to enter, of what will be there once the batch under way is written."""
+        view = self._store.view()
+        return view if self._building is None else Overlay(view, self._building.changes())
 
     def _events(self) -> list[tuple[int, int, Event]]:
         return self._building.events if self._building is not None else []
 
 
-def read_input(view: Any, number: int, generation: int, sequence: int) -> tuple[int, InputQueued]:
-    """Return an input's event with its time."""
-    from ..storage.reading import read_event
-
-    at, event = read_event(view, number, generation, sequence)
+def read_input(view: View, number: int, generation: int, row: StoredRow) -> tuple[int, InputQueued]:
+    """Return the event behind a row with its time, and in it what its messages are now."""
+    at, event = read_event(view, number, generation, row[0])
     assert isinstance(event, InputQueued), event
+    for rank, edited in row[5] if len(row) > 5 else ():
+        update = read_event(view, number, generation, edited)[1] if edited else None
+        event = edited_content(event, rank, {} if update is None else update.message)  # type: ignore[attr-defined]
     return at, event
+
+
+def _withdrawable(view: View, number: int, generation: int, given: str) -> tuple[bool, bool, Row | None]:
+    receipt = read_receipt(view, number, given)
+    if receipt is None:
+        return False, False, None
+    if receipt.state != RECEIPT_RECORDED:
+        return True, receipt.state == RECEIPT_WITHDRAWN, None
+    content = read_content(view, number, generation, receipt.sequence)
+    return True, False, read_row(view, number, content, receipt.sequence)
 
 
 def row_of(event: InputQueued, sequence: int) -> Row:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_id, check_internal, check_key
+from ..protocol.message_edits import UNCHANGED, Unchanged
 from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
 from ..protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from ..protocol.triggers import (
@@ -35,6 +36,7 @@ from .digests import control_digest, input_digest
 from .execution import current_execution
 from .live_state import ThreadLiveState
 from .mailbox import Mail
+from .message_edits import deleting, updating
 from .reply import Reply
 from .services import new_id
 from .thread_reads import ThreadReads
@@ -155,6 +157,45 @@ class Thread(ThreadReads):
             return Inject(draft), draft_size(draft)
 
         return self._send(make)
+
+    # Edits
+
+    def update_message(
+        self, message_id: str, *, content: str | None | Unchanged = UNCHANGED, metadata: JsonObject | None | Unchanged = UNCHANGED
+    ) -> Reply[Message]:  # fmt: skip
+        """Change a message of the thread, waiting or in history, whoever runs; it keeps its place and its time.
+
+        A body that was given the message already keeps what it was given. Repeating an update changes nothing more.
+
+        Args:
+            message_id: whose; a terminated thread's, too.
+            content: the new text; under the rules of a new message.
+            metadata: merged with the stored one, key by key: None deletes a key. None itself deletes all keys.
+
+        Returns:
+            The message as it is now. Durable when the reply is there.
+
+        Raises:
+            MessageNotFound: the thread has no such message.
+            InvalidInput, LimitExceeded, ThreadNotFound: nothing was stored.
+        """
+        given = {"content": content, "metadata": metadata}
+        changes = {key: value for key, value in given.items() if value is not UNCHANGED}
+        return self._send(lambda: updating(message_id, changes))
+
+    def delete_message(self, message_id: str) -> Reply[bool]:
+        """Take a message out of the thread, whoever runs; of a terminated thread, too.
+
+        A message that waits is cancelled: with the only one that is left of an input the input is withdrawn, else the input
+        goes on with the others. A message with tool calls takes their results with it.
+
+        Returns:
+            Whether it was there; so a repeat gets False. Durable when the reply is there.
+
+        Raises:
+            InvalidInput: `call_open`, a call of it has no result yet; `call_needs_result`, it is such a result itself.
+        """
+        return self._send(lambda: deleting(message_id))
 
     # Controls
 

@@ -173,7 +173,7 @@ def _summary(services: Services, view: View, number: int) -> ThreadSummary | Non
 def _summarise(shown: Snapshot, facts: Facts) -> ThreadSummary:
     return ThreadSummary(
         shown.thread_id, shown.agent_id, shown.user_id, shown.created_at, shown.status, shown.held, shown.terminated_at,
-        facts.messages,
+        sum(facts.counts.values()),
     )  # fmt: skip
 
 

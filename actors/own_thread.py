@@ -17,6 +17,7 @@ from ..storage.codec import pack
 from .digests import input_digest
 from .fence import ExecutionFenced
 from .mailbox import Mail
+from .message_edits import deleting, updating
 from .reads import (
     MessageHistory,
     MessagePage,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..protocol.receipts import Receipt
     from ..protocol.status import ThreadStatus
-    from ..protocol.values import Value
+    from ..protocol.values import JsonObject, Value
     from .directory import Entry
     from .services import Services
 
@@ -101,6 +102,14 @@ class OwnThread:
         trigger.execution_id = self.id
         return self._send(trigger, size)
 
+    def update_message(self, message_id: str, changes: JsonObject) -> Reply[Message]:
+        """Change `content` or `metadata` of a message of the thread; what they do and raise: `Thread.update_message`."""
+        return self._edit(lambda: updating(message_id, changes, self.id))
+
+    def delete_message(self, message_id: str) -> Reply[bool]:
+        """Take a message out of the thread; what that does and raises: `Thread.delete_message`."""
+        return self._edit(lambda: deleting(message_id, self.id))
+
     def get_value(self, key: str) -> Reply[Value]:
         """Return a value of the thread, None where there is none; blocks for one read."""
         return answer(lambda: read_thread_value(self.services, self.entry, key))
@@ -161,6 +170,15 @@ class OwnThread:
     def terminate(self) -> Reply[int]:
         """Close the own thread for good; the execution then goes the way of an interrupt."""
         return self._send(Terminate("system"))
+
+    def _edit(self, make: Callable[[], tuple[Trigger, int]]) -> Reply[Any]:
+        try:
+            trigger, size = make()
+        except TreadleError as error:
+            reply: Reply[Any] = Reply()
+            reply.fail(error)
+            return reply
+        return self._send(trigger, size)
 
     def _send(self, trigger: Trigger, size: int = 0) -> Reply[Any]:
         reply: Reply[Any] = Reply()

@@ -12,6 +12,7 @@ from ..protocol.decision import FINISHING, IDLE, RUNNING, State
 from ..protocol.events import MessageAdded
 from ..protocol.triggers import Kind
 from .building import Building, Lookups
+from .message_edits import find
 
 __all__ = ["LOOK_UPS"]
 
@@ -47,6 +48,11 @@ def _starting(trigger: Any, state: State, source: Source, under_way: Building | 
 
 def _withdraw(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     trigger.known, trigger.withdrawn, trigger.row = source(under_way).withdrawable(trigger.input_id)
+
+
+def _edit(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
+    lookups = source(under_way)
+    trigger.found = find(lookups, state.facts, lookups.number, trigger.message_id)
 
 
 def _append(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
@@ -106,6 +112,8 @@ LOOK_UPS: dict[Kind, Callable[[Any, State, Source, Building | None], None]] = {
     Kind.WAKE: _starting,
     Kind.RETRY_DUE: _retry,
     Kind.WITHDRAW: _withdraw,
+    Kind.UPDATE_MESSAGE: _edit,
+    Kind.DELETE_MESSAGE: _edit,
     Kind.APPEND: _append,
     Kind.CONSUME: _joinable,
     Kind.REQUEST: _request,

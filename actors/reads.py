@@ -122,8 +122,8 @@ def _slice(
     page: list[Message] = []
     upto = min(high, joined)
     if low < upto and classes:
-        if joined == facts.messages:
-            page = reader.between(classes, low, upto)  # all of history: ranks are positions
+        if joined == sum(facts.counts.values()):
+            page = _places(reader, facts, low, upto)  # all of history
         elif low <= joined - upto:
             page = reader.page(classes, offset=low, limit=upto - low, newest_first=False)
         else:
@@ -138,6 +138,14 @@ def _slice(
             failed_through=facts.failed_through,
         )
     return page
+
+
+def _places(reader: MessageReader, facts: Facts, low: int, high: int) -> list[Message]:
+    """Return the messages at places `low` to `high` of all history, whichever these are, at a cost that no length changes."""
+    classes = sorted(facts.counts)
+    if facts.messages == sum(facts.counts.values()):
+        return reader.between(classes, low, high)  # nothing was ever deleted: places are positions
+    return reader.ranked(classes, low, high)
 
 
 def read_beside(
@@ -286,27 +294,29 @@ def followed_input(view: View, number: int, generation: int, given: str) -> tupl
 class MessageHistory(Sequence["Message"]):
     """The live history of a thread, read when looked at: the newest messages at once, older pages on the spot.
 
-    Silent messages and every depth are part of it. Its length is that of the moment it is asked.
+    Silent messages and every depth are part of it. Its length is that of the moment it is asked. Updates and deletions are
+    seen by the next look; going through it gives each message once that was there from its beginning to its end.
     """
 
-    __slots__ = ("_entry", "_services", "_tail", "_tail_total")
+    __slots__ = ("_entry", "_services", "_tail", "_tail_of", "_tail_total")
 
     def __init__(self, services: Services, entry: Entry) -> None:
         self._services = services
         self._entry = entry
         self._tail: list[Message] = []
-        self._tail_total = -1
+        self._tail_total = 0
+        self._tail_of = (-1, 0)  # what the tail was read at: the next position, and the newest edit
 
     def _load(self) -> int:
         with self._services.store.view() as view:
             facts = _facts(view, self._entry)
-            total = sum(facts.counts.values())
-            if total != self._tail_total:
+            if (facts.messages, facts.edited) != self._tail_of:
+                total = sum(facts.counts.values())
                 reader = MessageReader(view, self._entry.number, facts.generation)
                 self._tail = reader.page(sorted(facts.counts), offset=0, limit=HISTORY_TAIL, newest_first=True)
                 self._tail.reverse()
-                self._tail_total = total
-        return total
+                self._tail_total, self._tail_of = total, (facts.messages, facts.edited)
+        return self._tail_total
 
     def _read(self, low: int, high: int) -> list[Message]:
         total = self._load()
@@ -318,8 +328,7 @@ class MessageHistory(Sequence["Message"]):
             return self._tail[low - start : high - start]
         with self._services.store.view() as view:
             facts = _facts(view, self._entry)
-            # By position, since every class is part of it: skipping over classes would cost what is skipped.
-            return MessageReader(view, self._entry.number, facts.generation).between(sorted(facts.counts), low, high)
+            return _places(MessageReader(view, self._entry.number, facts.generation), facts, low, high)
 
     def __len__(self) -> int:
         with self._services.store.view() as view:
@@ -345,20 +354,32 @@ class MessageHistory(Sequence["Message"]):
         return self._read(place, place + 1)[0]
 
     def __iter__(self) -> Iterator[Message]:
-        total, low = self._load(), 0
-        while low < total:
-            page = self._read(low, min(low + PAGE_DEFAULT, total))
+        if self._load() == len(self._tail):
+            yield from self._tail
+            return
+        # By position and not by place, which a deletion meanwhile would shift.
+        with self._services.store.view() as view:
+            end = _facts(view, self._entry).messages
+        position = 0
+        while position < end:
+            with self._services.store.view() as view:
+                facts = _facts(view, self._entry)
+                reader = MessageReader(view, self._entry.number, facts.generation)
+                page, position = reader.onward(sorted(facts.counts), position, end, PAGE_DEFAULT)
             yield from page
-            low += len(page)
-            if not page:
-                return
 
     def __reversed__(self) -> Iterator[Message]:
-        high = self._load()
-        while high > 0:
-            page = self._read(max(0, high - PAGE_DEFAULT), high)
-            yield from reversed(page)
-            high -= len(page)
+        if self._load() == len(self._tail):
+            yield from reversed(self._tail)
+            return
+        with self._services.store.view() as view:
+            position = _facts(view, self._entry).messages
+        while position > 0:
+            with self._services.store.view() as view:
+                facts = _facts(view, self._entry)
+                reader = MessageReader(view, self._entry.number, facts.generation)
+                page, position = reader.backward(sorted(facts.counts), position, PAGE_DEFAULT)
+            yield from page
 
     def __repr__(self) -> str:
         return f"<history of {self._entry.thread_id}: {len(self)} messages>"

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.decision import DECIDE, FINISHING, IDLE, Decision, State, Verdict
 from ..protocol.decision import Batch as About
 from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
-from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined
+from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined, StoredRow
 from ..protocol.lifecycle import advance, committed, decide, not_written
+from ..protocol.message_edits import MessageEdit
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
@@ -27,6 +28,7 @@ from .actor import VirtualActor
 from .building import Building, Lookups
 from .grounds import rests_on
 from .mailbox import Mail, Mailbox
+from .message_edits import prepare
 from .preparing import LOOK_UPS
 from .services import new_id
 from .thread_mail import Nothing, Reload, Settled
@@ -234,18 +236,18 @@ class ThreadActor(VirtualActor):
     def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
         if building is None:
             building = Building(self.entry.number, self.state.facts, self.mailbox)
-        sequences: list[int] = []
+        rows: list[StoredRow] = []
         for event in decision.events:
             if event.__class__ is MessagesJoined:
-                sequences += [row[0] for row in event.rows]
+                rows += event.rows
             elif event.__class__ is InputWithdrawn:
-                sequences.append(event.row[0])
-        if sequences:
+                rows.append(event.row)
+        if rows:
             first = decision.events[0]
             if first.__class__ is InputQueued:
                 # A message queued at rest joins in the decision that stores it, so no look-up could find it yet.
                 building.know(building.head_sequence + 1, now, first)
-            found = self._lookups(building).contents(sequences)
+            found = self._lookups(building).contents(rows)
             for sequence, (at, content) in found.items():
                 building.know(sequence, at, content)
             building.contents = found
@@ -253,8 +255,10 @@ class ThreadActor(VirtualActor):
             self._acting.entomb(building)
         if self.state.facts.processes and decision.batch is _FINISH:
             building.groups = [group for group, _ in self._lookups(building).groups()]
-        building.take(mail, decision, now)
         trigger = mail.body
+        if isinstance(trigger, MessageEdit):
+            prepare(building, trigger, decision, self._lookups(building))
+        building.take(mail, decision, now)
         if trigger.__class__ is SetValue:
             building.add_value(*value_row(building.prefix, trigger.key, trigger.encoded))
         return building

@@ -257,7 +257,7 @@ def resume_at_rest(state: State, trigger: Resume) -> Decision:
         return terminated(state)
     if not state.startable:
         return agent_missing(state)
-    if not (trigger.rows or facts.messages):
+    if not (trigger.rows or facts.counts):
         receipt = Receipt(Disposition.NOTHING_TO_RESUME, None, held=False)
         if not facts.held:
             return Decision(Verdict.REFUSE, state.phase, reply=receipt)

@@ -190,7 +190,7 @@ def retry_finish(state: State, trigger: RetryDue) -> Decision:
 
 def _may_recover(state: State) -> bool:
     facts = state.facts
-    return state.resumes and bool(facts.messages) and not facts.held and state.startable and facts.terminated_at is None
+    return state.resumes and bool(facts.counts) and not facts.held and state.startable and facts.terminated_at is None
 
 
 def wake(state: State, trigger: Wake | RetryDue) -> Decision:

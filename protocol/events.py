@@ -30,6 +30,9 @@ __all__ = [
     "InputWithdrawn",
     "JournalEvent",
     "MessageAdded",
+    "MessageDeleted",
+    "MessagePlace",
+    "MessageUpdated",
     "MessagesJoined",
     "ProcessRecorded",
     "RequestEnd",
@@ -44,7 +47,10 @@ __all__ = [
 
 NonBlank = Annotated[str, Field(pattern=r"\S")]  # contract A.3
 RowKind = Literal["submit", "message", "steer"]
-StoredRow: TypeAlias = list[Any]  # [sequence, kind, messages, silent, size]: what a fold must know of a row that goes
+# [sequence, kind, messages, silent, size] of a row, and `[[rank, sequence], ...]` behind them where messages of it were
+# changed: the event that holds the new one, 0 for one that was deleted. What a fold must know of a row that goes.
+StoredRow: TypeAlias = list[Any]
+MessagePlace: TypeAlias = list[Any]  # [content, rank, joined, position] of a message; 0 and null while it waits
 ActiveFields: TypeAlias = list[Any]  # [execution_id, agent_id, started_at, phase] of a receipt
 RequestEnd = Literal["resolved", "expired", "abandoned"]
 
@@ -274,6 +280,34 @@ class RequestTerminated(Event):
     value: object
 
 
+class MessageUpdated(Event):
+    """A message has other content or metadata from here on; `message` is the whole of it.
+
+    Of a message that waits `row` is its row as it is now, grown by `grown` bytes.
+    """
+
+    type = "MESSAGE_UPDATED"
+    code = 18
+    execution_id: str | None
+    message: JsonObject
+    place: MessagePlace
+    row: StoredRow | None
+    grown: int
+
+
+class MessageDeleted(Event):
+    """A message is gone from history, or from the row in which it waits with others; the rows are as in an update."""
+
+    type = "MESSAGE_DELETED"
+    code = 19
+    execution_id: str | None
+    message_id: str
+    message_class: int
+    place: MessagePlace
+    row: StoredRow | None
+    grown: int
+
+
 EVENT_TYPES: dict[int, type[Event]] = {
     kind.code: kind
     for kind in (
@@ -294,6 +328,8 @@ EVENT_TYPES: dict[int, type[Event]] = {
         ThreadTerminated,
         RequestOpened,
         RequestTerminated,
+        MessageUpdated,
+        MessageDeleted,
     )
 }
 

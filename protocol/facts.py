@@ -23,7 +23,9 @@ from .events import (
     InputQueued,
     InputWithdrawn,
     MessageAdded,
+    MessageDeleted,
     MessagesJoined,
+    MessageUpdated,
     ProcessRecorded,
     RequestOpened,
     RequestTerminated,
@@ -49,6 +51,7 @@ STORED: Final = (
     "steers", "steer_bytes", "waiting_messages", "waiting_submits", "queued_plain", "queued_silent",
     "open_calls", "open_bytes", "pending", "processes",
     "messages", "counts", "executions", "lost_at", "resuming",
+    "edited",
 )  # fmt: skip
 
 
@@ -88,10 +91,11 @@ class Facts:
     pending: int
     processes: int
     messages: int  # that ever joined; the next position
-    counts: dict[int, int]  # joined messages by class
+    counts: dict[int, int]  # joined messages that are there, by class; none is 0, so it is true where there is history
     executions: int
     lost_at: list[int]  # times of the last lost executions, newest last
     resuming: bool  # the agent of the last, lost execution asked to run again, and no START has been since
+    edited: int  # sequence of the newest update or deletion of a message
 
     def __init__(self) -> None:
         """Nothing is known yet: what precedes `THREAD_CREATED`."""
@@ -149,7 +153,7 @@ class Facts:
 
     def take_rows(self, rows: list[StoredRow], *, join: bool) -> None:
         """Take rows out of the inbox's counters and, where they join, into history's."""
-        for _, kind, messages, silent, size in rows:
+        for _, kind, messages, silent, size, *_edits in rows:
             if kind == "steer":
                 self.steers -= 1
                 self.steer_bytes -= size
@@ -306,6 +310,28 @@ def _request_over(facts: Facts, event: RequestTerminated, at: int) -> None:
     facts.pending -= 1
 
 
+def _updated(facts: Facts, event: MessageUpdated, at: int) -> None:
+    facts.edited = facts.sequence
+    if event.row is not None and event.row[1] == "steer":
+        facts.steer_bytes += event.grown
+
+
+def _deleted(facts: Facts, event: MessageDeleted, at: int) -> None:
+    facts.edited = facts.sequence
+    kind, row = event.message_class, event.row
+    if row is None:
+        left = facts.counts.pop(kind) - 1
+        if left:
+            facts.counts[kind] = left
+        return
+    if kind % 2:
+        facts.queued_silent -= 1
+    else:
+        facts.queued_plain -= 1
+    if row[1] == "steer":
+        facts.steer_bytes += event.grown
+
+
 _FOLDS: dict[type[Event], Callable[[Facts, Any, int], None]] = {
     ThreadCreated: _created,
     ExecutionStarted: _started,
@@ -324,4 +350,6 @@ _FOLDS: dict[type[Event], Callable[[Facts, Any, int], None]] = {
     ThreadTerminated: _terminated,
     RequestOpened: _request,
     RequestTerminated: _request_over,
+    MessageUpdated: _updated,
+    MessageDeleted: _deleted,
 }

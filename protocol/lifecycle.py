@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import admission, controls, ending, requests, running
+from . import admission, controls, ending, message_edits, requests, running
 from .decision import IDLE, RUNNING, STARTING, Batch, Decision, Phase, State, Verdict
 from .errors import InternalError
 from .triggers import Answer, Kind, Trigger
@@ -47,6 +47,10 @@ _LATE: _Spec = (_I, None, "it is about something that is over")
 _FENCED: _Spec = (_R, running.fenced, "the body's acceptance is closed; what it writes now has no effect")
 _OVER: _Spec = (_R, requests.respond_over, "no request is pending: it is told what became of it")
 _ABANDONED: _Spec = (_R, requests.respond_over, "nobody would read the answer: what is pending will be abandoned")
+_TAKE_BACK: _Spec = (_D, admission.withdraw, "a row that has not joined is taken back as a whole")
+_INJECT: _Spec = (_D, admission.inject, "joins history at once and starts nothing")
+_UPDATE: _Spec = (_D, message_edits.update, "history is the thread's own, whoever runs; a late body's is fenced")
+_DELETE: _Spec = (_D, message_edits.delete, "as an update; with the last message of a row the row is taken back")
 
 _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
     # The five cells of a row stand in the order of `Phase`.
@@ -107,20 +111,8 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         (_R, running.delete_busy, "the execution has to finish first"),
         (_R, running.delete_busy, "the execution has to finish first"),
     ),
-    Kind.WITHDRAW: (
-        (_D, admission.withdraw, "a row that has not joined is taken back as a whole"),
-        _WAIT,
-        (_D, admission.withdraw, "a row that has not joined is taken back as a whole"),
-        (_D, admission.withdraw, "a row that has not joined is taken back as a whole"),
-        (_D, admission.withdraw, "a row that has not joined is taken back as a whole"),
-    ),
-    Kind.INJECT: (
-        (_D, admission.inject, "joins history at once and starts nothing"),
-        _WAIT,
-        (_D, admission.inject, "joins history at once and starts nothing"),
-        (_D, admission.inject, "joins history at once and starts nothing"),
-        (_D, admission.inject, "joins history at once and starts nothing"),
-    ),
+    Kind.WITHDRAW: (_TAKE_BACK, _WAIT, _TAKE_BACK, _TAKE_BACK, _TAKE_BACK),
+    Kind.INJECT: (_INJECT, _WAIT, _INJECT, _INJECT, _INJECT),
     Kind.SET_VALUE: (
         (_D, admission.set_value, "values are the thread's own, whoever runs"),
         _WAIT,
@@ -128,6 +120,8 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         (_D, admission.set_value, "values are the thread's own, whoever runs"),
         (_D, admission.set_value, "from outside; a body's is fenced"),
     ),
+    Kind.UPDATE_MESSAGE: (_UPDATE, _WAIT, _UPDATE, _UPDATE, _UPDATE),
+    Kind.DELETE_MESSAGE: (_DELETE, _WAIT, _DELETE, _DELETE, _DELETE),
     Kind.APPEND: (
         _NO_BODY,
         _NO_BODY,

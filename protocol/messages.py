@@ -16,7 +16,17 @@ from .ids import check_id
 from .limits import ATTACHMENTS_MAX, INPUT_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_PER_INPUT_MAX
 from .values import JsonObject, check_value
 
-__all__ = ["ROLES", "Content", "Draft", "Message", "draft_message", "draft_messages", "draft_size", "said"]
+__all__ = [
+    "ROLES",
+    "Content",
+    "Draft",
+    "Message",
+    "check_text",
+    "draft_message",
+    "draft_messages",
+    "draft_size",
+    "said",
+]
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
@@ -124,7 +134,7 @@ def draft_message(
         )
     # Nearly every text is short ASCII: judged here, its characters being its bytes.
     if not (type(content) is str and content and content.isascii() and len(content) <= MESSAGE_BYTES_MAX):
-        _check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
+        check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
     draft: Draft = {"id": message_id, "role": role, "content": content}
     if silent is not False:
         if silent is not True:
@@ -154,12 +164,13 @@ def draft_message(
                     field=key,
                     value=shorten(value),
                 )
-            _check_text(value, optional=False)
+            check_text(value, optional=False)
             draft[key] = value
     return draft
 
 
-def _check_text(content: object, *, optional: bool) -> None:
+def check_text(content: object, *, optional: bool) -> None:
+    """Check a message's text; `optional` says whether it may be missing. Raises: InvalidInput, LimitExceeded."""
     if not content and optional and (content is None or content == ""):
         return
     if content is None or content == "":

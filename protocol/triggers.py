@@ -35,6 +35,8 @@ class Kind(StrEnum):
     WITHDRAW = "withdraw"
     INJECT = "outside inject"
     SET_VALUE = "set value"
+    UPDATE_MESSAGE = "update message"
+    DELETE_MESSAGE = "delete message"
     APPEND = "append by the body"
     CONSUME = "consume"
     RECORD_PROCESS = "process record"

@@ -20,17 +20,22 @@ from ..protocol.events import (
     InputQueued,
     InputWithdrawn,
     MessageAdded,
+    MessageDeleted,
+    MessagePlace,
     MessagesJoined,
+    MessageUpdated,
     ProcessRecorded,
     RequestEnd,
     RequestOpened,
     RequestTerminated,
+    StoredRow,
     ThreadCreated,
 )
 from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
 from .batch import Batch, Op
 from .codec import VERSION, encode_event, pack
+from .gaps import gap_keys
 from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, request_key, user_key
 from .tables import Table
 
@@ -78,13 +83,16 @@ class Encoding(Batch):
     Attributes:
         head_sequence: of the last event taken in.
         position: of the next message to join.
-        contents: the events behind the rows that join or are withdrawn, with their times, looked up before.
+        contents: the events behind the rows that join, are withdrawn or edited, with their times, looked up before; a
+            message of theirs that was edited is there as it is now, one that was deleted is empty.
+        gaps: the counters beside the messages that are deleted, looked up before.
         groups: the process groups on record, which an ending strikes out.
     """
 
     size: int = 0
     contents: Mapping[int, tuple[int, InputQueued]] = _NOTHING
     groups: Sequence[int] = ()
+    gaps: dict[bytes, int] | None = None
 
     def __init__(self, number: int, facts: Facts) -> None:
         # Not through `Batch.__init__`: this runs once a commit, and most of what a batch has comes with `seal`.
@@ -112,15 +120,30 @@ class Encoding(Batch):
         self.ops.append((int(Table.VALUES), key, value))
         self.size += len(key) + len(value or b"")
 
-    def join(self, draft: Draft, content: int, rank: int) -> None:
-        """Give a message the next position in history."""
+    def join(self, draft: Draft, content: int, rank: int, edited: int = 0) -> None:
+        """Give a message the next position in history; `edited` is the event that holds it as it is now."""
         kind = 0 if len(draft) == 3 else message_class(draft)
         position, joined = self.position, self.head_sequence
         self.position = position + 1
+        if edited:
+            self.place(draft, [content, rank, joined, position], edited)
+            return
         # A message that joined carries its place; one that waits does not.
         self.ops += (
             (MESSAGES, _message_key(self.number, kind, position), pack((content, rank, joined))),
             (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position))),
+        )
+
+    def place(self, draft: Draft, place: MessagePlace, edited: int) -> None:
+        """Say where a joined message stands that the event `edited` holds as it is now."""
+        content, rank, joined, position = place
+        self.ops += (
+            (
+                MESSAGES,
+                _message_key(self.number, message_class(draft), position),
+                pack((content, rank, joined, edited)),
+            ),
+            (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position, edited))),
         )
 
     def receipt(self, given: str, state: int, sequence: int, about: int = 0) -> None:
@@ -191,12 +214,19 @@ def _content(out: Encoding, sequence: int) -> InputQueued:
 
 def _joined(out: Encoding, event: MessagesJoined) -> None:
     state = RECEIPT_JOINED if event.consumed else RECEIPT_UNREAD
-    for sequence, *_ in event.rows:
+    for row in event.rows:
+        sequence = row[0]
         content = _content(out, sequence)
         out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
         out.receipt(content.input_id, state, sequence, out.head_sequence)
+        if len(row) == 5:  # no message of it was edited
+            for rank, draft in enumerate(content.messages):
+                out.join(draft, sequence, rank)
+            continue
+        edits = dict(row[5])
         for rank, draft in enumerate(content.messages):
-            out.join(draft, sequence, rank)
+            if draft:
+                out.join(draft, sequence, rank, edits.get(rank, 0))
 
 
 def _withdrawn(out: Encoding, event: InputWithdrawn) -> None:
@@ -204,7 +234,38 @@ def _withdrawn(out: Encoding, event: InputWithdrawn) -> None:
     out.ops.append((INBOX, inbox_key(out.number, content.first, event.row[0]), None))
     out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], out.head_sequence)
     for draft in content.messages:
-        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), None))
+        if draft:
+            out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), None))
+
+
+def _updated(out: Encoding, event: MessageUpdated) -> None:
+    if event.row is None:
+        out.place(event.message, event.place, out.head_sequence)
+        return
+    key = out.prefix + id_part(event.message["id"])
+    out.ops.append((MESSAGE_IDS, key, pack((*event.place, out.head_sequence))))
+    _edit_row(out, event.row)
+
+
+def _deleted(out: Encoding, event: MessageDeleted) -> None:
+    out.ops.append((MESSAGE_IDS, out.prefix + id_part(event.message_id), None))
+    if event.row is not None:
+        _edit_row(out, event.row)
+        return
+    position = event.place[3]
+    out.ops.append((MESSAGES, _message_key(out.number, event.message_class, position), None))
+    if out.gaps is None:
+        out.gaps = {}
+    for key in gap_keys(out.number, position):
+        out.gaps[key] = count = out.gaps.get(key, 0) + 1
+        out.ops.append((MESSAGES, key, pack(count)))
+
+
+def _edit_row(out: Encoding, row: StoredRow) -> None:
+    sequence, kind, messages, silent, size, edits = row
+    content = _content(out, sequence)
+    stored = (VERSION, kind, content.input_id, content.execution_id, messages, silent, size, content.timeout, edits)
+    out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), pack(stored)))
 
 
 def _control(out: Encoding, event: ExecutionInterrupted | ControlRecorded) -> None:
@@ -242,4 +303,6 @@ _CHANGES: dict[type[Event], Callable[[Encoding, Any], None]] = {
     ProcessRecorded: _process,
     RequestOpened: _request,
     RequestTerminated: _request_over,
+    MessageUpdated: _updated,
+    MessageDeleted: _deleted,
 }

@@ -20,18 +20,19 @@ from ..protocol.events import (
     InputQueued,
     InputWithdrawn,
     MessageAdded,
+    MessageDeleted,
     MessagesJoined,
+    MessageUpdated,
     ProcessRecorded,
     RequestOpened,
     RequestTerminated,
     ThreadCreated,
     ThreadTerminated,
 )
+from .edit_rules import EditRules
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ..protocol.messages import Draft
+    from collections.abc import Callable
 
 __all__ = ["JournalRules"]
 
@@ -43,7 +44,7 @@ class JournalRules:
         owner: the execution that has begun and not ended.
         waiting: accepted inputs that have neither joined nor been withdrawn, by sequence.
         calls, requests, groups: what is open.
-        joined: how many messages joined history, by class.
+        messages: which stand, and how many.
         found: (sequence, what is wrong), in order.
     """
 
@@ -53,13 +54,13 @@ class JournalRules:
         self.calls: set[str] = set()
         self.requests: set[str] = set()
         self.groups: set[int] = set()
-        self.joined: dict[int, int] = {}
+        self.messages = EditRules(self._must)
         self.found: list[tuple[int, str]] = []
         self._sequence = 0
         self._last_time = 0
         self._interrupted: set[str] = set()
         self._executions: set[str] = set()
-        self._messages: set[str] = set()
+        self._ids: set[str] = set()  # of messages, deleted ones included
         self._given: set[str] = set()
         self._asked: set[str] = set()
         self._terminated = False
@@ -73,6 +74,8 @@ class JournalRules:
         self._last_time = at
         if self._sequence == 1:
             self._must(isinstance(event, ThreadCreated), f"a journal begins with {event.type}")
+        if not isinstance(event, MessageDeleted):
+            self.messages.settled()
         rule = _RULES.get(type(event))
         if rule is not None:
             rule(self, event)
@@ -91,11 +94,6 @@ class JournalRules:
             f"{event.type} is about execution {event.execution_id}, the owner is {self.owner}",
         )
 
-    def _count(self, drafts: Iterable[Draft]) -> None:
-        for draft in drafts:
-            kind = 2 * int(draft.get("depth", 0)) + bool(draft.get("silent"))
-            self.joined[kind] = self.joined.get(kind, 0) + 1
-
     def _created(self, _event: ThreadCreated) -> None:
         self._must(self._sequence == 1, "the thread is created a second time")
 
@@ -107,9 +105,9 @@ class JournalRules:
         self._interrupted = set()
         if event.cause == "submit" and event.input_id is not None:
             self._once("input", self._given, event.input_id)
-        for draft in event.messages:
-            self._once("message", self._messages, draft["id"])
-        self._count(event.messages)
+        for rank, draft in enumerate(event.messages):
+            self._once("message", self._ids, draft["id"])
+            self.messages.join(draft, self._sequence, rank, self._sequence)
 
     def _ended(self, event: ExecutionFinished | ExecutionLost) -> None:
         self._owned(event)
@@ -146,11 +144,12 @@ class JournalRules:
 
     def _added(self, event: MessageAdded) -> None:
         draft = event.message
-        self._once("message", self._messages, draft["id"])
-        self._count([draft])
+        self._once("message", self._ids, draft["id"])
+        self.messages.join(draft, self._sequence, 0, self._sequence)
         if event.execution_id is None:
             return
         self._owned(event)
+        self.messages.call(draft)
         for call_id in draft.get("calls", ()):
             self._must(call_id not in self.calls, f"call {call_id} is opened while it is open")
             self.calls.add(call_id)
@@ -165,7 +164,8 @@ class JournalRules:
         if event.kind == "steer":
             self._owned(event)
         for draft in event.messages:
-            self._once("message", self._messages, draft["id"])
+            self._once("message", self._ids, draft["id"])
+        self.messages.wait(self._sequence, event)
         self.waiting[self._sequence] = event
         self._line(event)[self._sequence] = None
 
@@ -185,7 +185,7 @@ class JournalRules:
             if content.kind == "steer":
                 fits = content.execution_id == self.owner == event.execution_id
                 self._must(fits, f"steer {row[0]} of {content.execution_id} joins in {event.execution_id}")
-            self._count(content.messages)
+            self.messages.leave(row[0], content, self._sequence)
 
     def _leave(self, row: list[Any]) -> InputQueued | None:
         """Take a row out of its line, of which it must be the head: order is promised within each kind."""
@@ -200,8 +200,7 @@ class JournalRules:
         return content
 
     def _fits(self, row: list[Any], content: InputQueued) -> None:
-        silent = sum(bool(draft.get("silent")) for draft in content.messages)
-        stored = [content.kind, len(content.messages), silent, content.size]
+        stored = self.messages.told(row[0], content)
         self._must(row[1:] == stored, f"row {row[0]} is told as {row[1:]}, it was accepted as {stored}")
 
     def _withdrawn(self, event: InputWithdrawn) -> None:
@@ -210,6 +209,7 @@ class JournalRules:
         if content is not None:
             self._must(content.input_id == event.input_id, f"input {event.input_id} is row {content.input_id}")
             self._fits(event.row, content)
+            self.messages.leave(event.row[0], content, None)
             self._line(content).pop(event.row[0], None)
 
     def _inbox_failed(self, event: InboxFailed) -> None:
@@ -238,6 +238,16 @@ class JournalRules:
             f"{event.status} request {event.request_id} has an answer",
         )
 
+    def _updated(self, event: MessageUpdated) -> None:
+        if event.execution_id is not None:
+            self._owned(event)
+        self.messages.update(event, self._sequence)
+
+    def _deleted(self, event: MessageDeleted) -> None:
+        if event.execution_id is not None:
+            self._owned(event)
+        self.messages.delete(event)
+
     def _terminating(self, _event: ThreadTerminated) -> None:
         self._must(not self._terminated, "the thread is terminated a second time")
         self._terminated = True
@@ -259,4 +269,6 @@ _RULES: dict[type[Event], Callable[[JournalRules, Any], None]] = {
     RequestOpened: JournalRules._request,  # noqa: SLF001
     RequestTerminated: JournalRules._request_over,  # noqa: SLF001
     ThreadTerminated: JournalRules._terminating,  # noqa: SLF001
+    MessageUpdated: JournalRules._updated,  # noqa: SLF001
+    MessageDeleted: JournalRules._deleted,  # noqa: SLF001
 }

@@ -7,7 +7,8 @@ ahead of what the thread has published.
 from __future__ import annotations
 
 from heapq import merge
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from ..protocol.errors import CorruptRecord, MessageNotFound
 from ..protocol.events import (
@@ -18,28 +19,37 @@ from ..protocol.events import (
     InputQueued,
     MessageAdded,
     MessagesJoined,
+    MessageUpdated,
 )
 from ..protocol.executions import ExecutionRecord, record_of
+from ..protocol.inbox import Row
+from ..protocol.message_edits import Found
 from ..protocol.messages import Draft, Message
 from ..protocol.values import JsonObject
 from .codec import unpack
-from .keys import id_part, journal_key, message_key, numbered, prefix_end, value_key
+from .gaps import locate
+from .keys import id_part, inbox_key, journal_key, message_key, numbered, prefix_end, sequence_of, value_key
 from .reading import decode_row, integers, read_event
 from .store import View
 from .tables import Table
 
 __all__ = ["MessageReader", "read_execution", "read_executions", "read_value"]
 
+_RESULTS_PAGE: Final = 64  # messages looked at in one go for the results of a call, which mostly follow it at once
 _INTERNAL = frozenset({"calls", "closes"})  # what a draft carries for the fold and no reader sees
 
 
 class Place(NamedTuple):
-    """Where a message stands: the event with its content, its rank there, the event that joined it, its position."""
+    """Where a message stands: the event that brought it, its rank there, the event that joined it, its position.
+
+    `edited` is the event that holds it as it is now, 0 where that is the one that brought it.
+    """
 
     content: int
     rank: int
     joined: int
     position: int | None
+    edited: int = 0
 
 
 class MessageReader:
@@ -81,6 +91,39 @@ class MessageReader:
         ]
         return [self._message(key, data) for key, data in merge(*runs, key=lambda row: row[0][-8:])]
 
+    def ranked(self, classes: list[int], low: int, high: int) -> list[Message]:
+        """Return the messages at places `low` to `high` of a history with gaps, whose classes these are, in order."""
+        position, skip = locate(self._view, self._number, low)
+        found = self._from(classes, position, skip + high - low)
+        return [self._message(key, data) for key, data in found[skip:]]
+
+    def onward(self, classes: list[int], position: int, end: int, limit: int) -> tuple[list[Message], int]:
+        """Return messages of these classes from a position on, before `end`, and the position to go on from."""
+        found = [row for row in self._from(classes, position, limit) if sequence_of(row[0]) < end]
+        after = sequence_of(found[-1][0]) + 1 if len(found) == limit else end
+        return [self._message(key, data) for key, data in found], after
+
+    def backward(self, classes: list[int], position: int, limit: int) -> tuple[list[Message], int]:
+        """Return messages of these classes before a position, newest first, and the position to go on from."""
+        runs = [
+            self._view.scan(
+                Table.MESSAGES, message_key(self._number, kind, 0), message_key(self._number, kind, position),
+                reverse=True, limit=limit,
+            )
+            for kind in classes
+        ]  # fmt: skip
+        found = list(islice(merge(*runs, key=lambda row: row[0][-8:], reverse=True), limit))
+        return [self._message(key, data) for key, data in found], sequence_of(found[-1][0]) if len(
+            found
+        ) == limit else 0
+
+    def _from(self, classes: list[int], position: int, limit: int) -> list[tuple[bytes, bytes]]:
+        runs = []
+        for kind in classes:
+            low = message_key(self._number, kind, position)
+            runs.append(self._view.scan(Table.MESSAGES, low, prefix_end(low[:9]), limit=limit))
+        return list(islice(merge(*runs, key=lambda row: row[0][-8:]), limit))
+
     def beside(self, message_id: str, classes: list[int], *, limit: int, before: bool) -> list[Message]:
         """Return the messages next to one, oldest first, at a cost that no distance changes.
 
@@ -110,7 +153,7 @@ class MessageReader:
                 offset -= visible
                 continue
             at, content = self._content(row.sequence)
-            drafts = [draft for draft in content.messages if include_silent or not draft.get("silent")]
+            drafts = [draft for draft in self._drafts(row, content) if include_silent or not draft.get("silent")]
             failed = row.sequence <= failed_through
             messages += [self._waiting(draft, content, at, failed=failed) for draft in drafts[offset:]]
             offset = 0
@@ -124,18 +167,90 @@ class MessageReader:
         if place is None:
             return None
         if place.position is not None:
-            return self._joined(place.content, place.rank, place.joined)
+            return self._joined(place.content, place.rank, place.joined, place.edited)
         at, content = self._content(place.content)
-        return self._waiting(content.messages[place.rank], content, at, failed=place.content <= failed_through)
+        draft = self._draft(content, place)
+        return self._waiting(draft, content, at, failed=place.content <= failed_through)
 
-    def drafts(self, rows: list[tuple[int, int, int]]) -> list[Message]:
-        """Return joined messages by (content, rank, joined)."""
-        return [self._joined(*row) for row in rows]
+    def stands(self, message_id: str, classes: list[int], failed_through: int) -> Found | None:
+        """Return a message for an edit, None where there is none; reads on where results of its calls are far behind it."""
+        place = self._place(message_id)
+        if place is None:
+            return None
+        if place.position is not None:
+            return self._stands_in_history(place, classes)
+        at, content = self._content(place.content)
+        row = self._row(place.content, content)
+        failed = place.content <= failed_through
+        draft = self._draft(content, place)
+        messages = list(content.messages)
+        for rank, edited in row.edits:
+            messages[rank] = self._updated(edited) if edited else {}
+        return Found(
+            draft,
+            list(place[:4]),
+            lambda draft: self._waiting(draft, content, at, failed=failed),
+            row=row,
+            content=(at, content.model_copy(update={"messages": messages})),
+        )
+
+    def _stands_in_history(self, place: Place, classes: list[int]) -> Found:
+        content, rank, joined, position, edited = place
+        assert position is not None
+        draft = self._joined_draft(content, rank, edited)
+        calls = list(draft.get("calls") or ())
+        results: list[tuple[Draft, list[int | None]]] = []
+        while calls:
+            page = self._from(classes, position + 1, _RESULTS_PAGE)
+            for key, data in page:
+                found = integers(data, 3, Table.MESSAGES, key, 4)
+                position = sequence_of(key)
+                result = self._joined_draft(found[0], found[1], found[3] if len(found) == 4 else 0)
+                if result.get("closes") and result["tool_call_id"] in calls:
+                    calls.remove(result["tool_call_id"])
+                    results.append((result, [*found[:3], position]))
+            if len(page) < _RESULTS_PAGE:
+                break
+        self._joined(content, rank, joined, edited)  # so that its events are at hand once the view is gone
+        return Found(
+            draft,
+            list(place[:4]),
+            lambda draft: self._joined(content, rank, joined, draft=draft),
+            results=results,
+            unanswered=calls[0] if calls else None,
+        )
+
+    def _row(self, sequence: int, content: InputQueued) -> Row:
+        key = inbox_key(self._number, content.first, sequence)
+        data = self._view.get(Table.INBOX, key)
+        if data is None:
+            raise self._misplaced(sequence, content)
+        return decode_row(key, data)
+
+    def _drafts(self, row: Row, content: InputQueued) -> list[Draft]:
+        """Return the messages of a waiting row as they are now."""
+        if not row.edits:
+            return content.messages
+        edits = dict(row.edits)
+        return [
+            self._updated(edits[rank]) if rank in edits else draft
+            for rank, draft in enumerate(content.messages)
+            if edits.get(rank) != 0
+        ]
+
+    def _draft(self, content: InputQueued, place: Place) -> Draft:
+        return self._updated(place.edited) if place.edited else content.messages[place.rank]
+
+    def _updated(self, sequence: int) -> Draft:
+        _, event = self._event(sequence)
+        if not isinstance(event, MessageUpdated):
+            raise self._misplaced(sequence, event)
+        return event.message
 
     def _place(self, message_id: str) -> Place | None:
         key = self._prefix + id_part(message_id)
         data = self._view.get(Table.MESSAGE_IDS, key)
-        return None if data is None else Place._make(integers(data, 4, Table.MESSAGE_IDS, key))
+        return None if data is None else Place(*integers(data, 4, Table.MESSAGE_IDS, key, 5))
 
     def _event(self, sequence: int) -> tuple[int, Event]:
         found = self._events.get(sequence)
@@ -158,21 +273,33 @@ class MessageReader:
         )
 
     def _message(self, key: bytes, data: bytes) -> Message:
-        content, rank, joined = integers(data, 3, Table.MESSAGES, key)
-        return self._joined(content, rank, joined)
+        return self._joined(*integers(data, 3, Table.MESSAGES, key, 4))
 
-    def _joined(self, content: int, rank: int, joined: int) -> Message:
+    def _joined(self, content: int, rank: int, joined: int, edited: int = 0, draft: Draft | None = None) -> Message:
+        """Return the record of a joined message: of what brought it, or of what it is now, or of what it is to be."""
         at, event = self._event(content)
+        if edited:
+            draft = self._updated(edited)
         if isinstance(event, MessageAdded):
-            return to_message(event.message, at)
+            return to_message(draft or event.message, at)
         if isinstance(event, ExecutionStarted) and rank < len(event.messages):
-            return to_message(event.messages[rank], at)
+            return to_message(draft or event.messages[rank], at)
         if not isinstance(event, InputQueued) or rank >= len(event.messages):
             raise self._misplaced(content, event)
         joined_at, joining = self._event(joined)
         if not isinstance(joining, MessagesJoined):
             raise self._misplaced(joined, joining)
-        return joined_message(event.messages[rank], event, at, joining, joined_at)
+        return joined_message(draft or event.messages[rank], event, at, joining, joined_at)
+
+    def _joined_draft(self, content: int, rank: int, edited: int) -> Draft:
+        if edited:
+            return self._updated(edited)
+        _, event = self._event(content)
+        if isinstance(event, MessageAdded):
+            return event.message
+        if isinstance(event, ExecutionStarted | InputQueued) and rank < len(event.messages):
+            return event.messages[rank]
+        raise self._misplaced(content, event)
 
     def _waiting(self, draft: Draft, content: InputQueued, at: int, *, failed: bool) -> Message:
         metadata = {**(draft.get("metadata") or {}), "queued": True, "queued_at": at}

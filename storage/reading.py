@@ -42,12 +42,12 @@ def _corrupt(table: Table, key: bytes, why: str) -> CorruptRecord:
     return CorruptRecord(f"record {key.hex()} of table {name} is corrupt: {why}", table=name, key=key.hex())
 
 
-def integers(data: bytes, count: int, table: Table, key: bytes) -> list[Any]:
-    """Return a record that is a list of `count` integers or nulls. Raises: CorruptRecord."""
+def integers(data: bytes, count: int, table: Table, key: bytes, most: int = 0) -> list[Any]:
+    """Return a record that is a list of `count` integers or nulls, or of up to `most`. Raises: CorruptRecord."""
     record = unpack(data, table, key)
     if (
         not isinstance(record, list)
-        or len(record) != count
+        or not count <= len(record) <= max(count, most)
         or not all(item is None or type(item) is int for item in record)
     ):
         raise _corrupt(table, key, f"not {count} numbers")
@@ -144,15 +144,24 @@ def decode_row(key: bytes, data: bytes) -> Row:
     record = unpack(data, Table.INBOX, key)
     if (
         not isinstance(record, list)
-        or len(record) != 8
+        or len(record) not in (8, 9)
         or record[0] != VERSION
         or record[1] not in ("submit", "message", "steer")
     ):
         raise _corrupt(Table.INBOX, key, "not a row")
-    _, kind, input_id, execution_id, messages, silent, size, timeout = record
+    _, kind, input_id, execution_id, messages, silent, size, timeout, *more = record
     if not isinstance(input_id, str) or not all(type(item) is int for item in (messages, silent, size)):
         raise _corrupt(Table.INBOX, key, "not a row")
-    return Row(sequence_of(key), kind, input_id, execution_id, messages, silent, size, key[8] == 0, timeout)
+    edits = _decode_edits(key, more[0]) if more else ()
+    return Row(sequence_of(key), kind, input_id, execution_id, messages, silent, size, key[8] == 0, timeout, edits)
+
+
+def _decode_edits(key: bytes, stored: object) -> tuple[tuple[int, int], ...]:
+    if not isinstance(stored, list) or not all(
+        isinstance(edit, list) and len(edit) == 2 and all(type(item) is int for item in edit) for edit in stored
+    ):
+        raise _corrupt(Table.INBOX, key, "not a row")
+    return tuple((rank, sequence) for rank, sequence in stored)
 
 
 def read_rows(

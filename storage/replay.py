@@ -10,10 +10,13 @@ from ..protocol.events import (
     ExecutionLost,
     InputQueued,
     InputWithdrawn,
+    MessageDeleted,
     MessagesJoined,
+    MessageUpdated,
     ValueChanged,
 )
 from ..protocol.facts import Facts
+from ..protocol.message_edits import edited_content
 from .codec import decode_event, encode_event
 from .encoding import Encoding
 from .head import Head
@@ -83,6 +86,8 @@ class Replay:
             encoding.contents = {row[0]: self._contents.pop(row[0]) for row in rows if row[0] in self._contents}
         elif isinstance(event, ExecutionFinished | ExecutionLost):
             encoding.groups = self._groups
+        elif isinstance(event, MessageUpdated | MessageDeleted) and event.row is not None:
+            self._edit(event)
         encoding.add(event, at)
         self._groups = sorted(self.rules.groups)
         if isinstance(event, InputQueued):
@@ -98,6 +103,15 @@ class Replay:
             else:
                 self.tables[table][key] = value
         encoding.ops.clear()
+
+    def _edit(self, event: MessageUpdated | MessageDeleted) -> None:
+        """Have the row of a message that waits go on with what the message is now."""
+        assert event.row is not None
+        sequence, rank = event.row[0], event.place[1]
+        queued_at, content = self._contents[sequence]
+        draft = event.message if isinstance(event, MessageUpdated) else {}
+        found = self._contents[sequence] = queued_at, edited_content(content, rank, draft)
+        self._encoding.contents = {sequence: found}
 
 
 def replay(number: int, head: Head, journal: Rows) -> Replay:

@@ -12,6 +12,7 @@ from ..protocol.errors import CorruptRecord
 from ..protocol.facts import STORED, Facts
 from .codec import decode_facts, encode_facts, pack, unpack
 from .encoding import WORK_DELETING, change_payload, work_kind
+from .gaps import GAPS_CLASS
 from .head import HEAD_SIZE, Head, unpack_head
 from .keys import numbered, prefix_end
 from .replay import DERIVED, Replay, replay
@@ -127,7 +128,7 @@ class ThreadCheck:
     def _check_counts(self, facts: Facts, replayed: Replay) -> None:
         rules = replayed.rules
         waiting = [content.kind for content in rules.waiting.values()]
-        joined = sum(rules.joined.values())
+        joined = rules.messages.joined
         due = {
             "execution_id": rules.owner,
             "steers": waiting.count("steer"),
@@ -136,8 +137,8 @@ class ThreadCheck:
             "open_calls": len(rules.calls),
             "pending": len(rules.requests),
             "processes": len(rules.groups),
-            "messages": joined,
-            "counts": rules.joined,
+            "messages": rules.messages.positions,
+            "counts": joined,
         }
         for name, value in due.items():
             if getattr(facts, name) != value:
@@ -145,8 +146,10 @@ class ThreadCheck:
         if (facts.state == "running") != (rules.owner is not None):
             self._note(Table.THREADS, self._prefix, f"state is {facts.state}, the owner is {rules.owner}")
         open_rows = len(rules.calls) + len(rules.requests) + len(rules.groups)
-        for table, count in ((Table.INBOX, len(waiting)), (Table.OPEN, open_rows), (Table.MESSAGES, joined)):
-            given = len(replayed.tables[table])
+        in_history = sum(joined.values())
+        for table, count in ((Table.INBOX, len(waiting)), (Table.OPEN, open_rows), (Table.MESSAGES, in_history)):
+            # The counters of gaps stand among the messages.
+            given = sum(1 for key in replayed.tables[table] if table != Table.MESSAGES or key[8] != GAPS_CLASS)
             if given != count:
                 self._note(table, self._prefix, f"its journal is encoded into {given} rows, counted are {count}")
 

@@ -42,6 +42,8 @@ STORED = {
     15: ("THREAD_TERMINATED", []),
     16: ("REQUEST_OPENED", ["execution_id", "request_id", "kind", "payload", "timeout"]),
     17: ("REQUEST_TERMINATED", ["request_id", "status", "value"]),
+    18: ("MESSAGE_UPDATED", ["execution_id", "message", "place", "row", "grown"]),
+    19: ("MESSAGE_DELETED", ["execution_id", "message_id", "message_class", "place", "row", "grown"]),
 }  # fmt: skip
 
 START: dict[str, Any] = {

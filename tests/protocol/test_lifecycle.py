@@ -15,6 +15,7 @@ from treadle.protocol.decision import Batch, Phase, Refusal, Verdict
 from treadle.protocol.errors import InternalError
 from treadle.protocol.events import MessageAdded
 from treadle.protocol.lifecycle import TABLE, advance, classify, committed, decide, not_written
+from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
 from treadle.protocol.triggers import (
     Answer,
     Append,
@@ -68,6 +69,8 @@ TRIGGERS: dict[Kind, Callable[[], Trigger]] = {
     Kind.WITHDRAW: lambda: Withdraw("q"),
     Kind.INJECT: inject,
     Kind.SET_VALUE: lambda: SetValue("k", b"1"),
+    Kind.UPDATE_MESSAGE: lambda: UpdateMessage("m", Changes("other")),
+    Kind.DELETE_MESSAGE: lambda: DeleteMessage("m"),
     Kind.APPEND: append,
     Kind.CONSUME: lambda: Consume("e1"),
     Kind.RECORD_PROCESS: lambda: RecordProcess("e1", 7, 8),
@@ -115,6 +118,9 @@ def prepared(phase: Phase, kind: Kind) -> tuple[Pure, Trigger]:
     trigger = TRIGGERS[kind]()
     if isinstance(trigger, Withdraw) and thread.rows:
         trigger.row, trigger.known = thread.rows[0], True
+    if isinstance(trigger, MessageEdit):
+        thread.commit(inject())
+        trigger.found = Found(text("i"), [thread.facts.sequence, 0, thread.facts.sequence, 0], lambda draft: draft)  # type: ignore[arg-type,return-value]
     if isinstance(trigger, Respond | Expire):
         trigger.standing = "pending"
     if hasattr(trigger, "rows"):
@@ -142,6 +148,8 @@ AGREED = {
     Kind.WITHDRAW: "DPDDD",
     Kind.INJECT: "DPDDD",
     Kind.SET_VALUE: "DPDDD",
+    Kind.UPDATE_MESSAGE: "DPDDD",
+    Kind.DELETE_MESSAGE: "DPDDD",
     Kind.APPEND: "XXDDR",
     Kind.CONSUME: "XXDRR",
     Kind.RECORD_PROCESS: "XXDRR",

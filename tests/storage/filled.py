@@ -85,7 +85,12 @@ def _work(runtime: Runtime, ready: threading.Event) -> None:
     assert receipt.execution_id is not None
     full.steer(receipt.execution_id, ["unread", "and more"], control_id="c-9").result()
     full.queue_message("later", silent=True, input_id="q-1").result()
-    full.submit(["waits", "too"], on_busy="queue", input_id="s-1").result()
+    waits = full.submit(["waits", "too", "and not this"], on_busy="queue", input_id="s-1").result()
+    full.update_message(waits.message_ids[1], content="as well").result()
+    full.delete_message(waits.message_ids[2]).result()
+    heard = full.messages(order="asc", limit=3).result().messages
+    full.update_message(heard[0].id, metadata={"edited": True}).result()
+    full.delete_message(heard[1].id).result()
     full.submit("taken back", on_busy="queue", input_id="s-2").result()
     full.withdraw("s-2").result()
     full.interrupt("another", control_id="refused").result()

@@ -230,4 +230,4 @@ def test_what_is_open_is_counted_without_the_fold() -> None:
 
     assert (rules.owner, rules.calls, rules.requests, rules.groups) == ("e1", {"c1"}, {"r1"}, {7})
     assert sorted(rules.waiting) == [6, 7]
-    assert rules.joined == {0: 2}
+    assert (rules.messages.joined, rules.messages.positions) == ({0: 2}, 2)

@@ -136,7 +136,10 @@ def test_rows_come_in_the_order_in_which_they_are_taken_and_at_most_so_many(view
     for row in rows:
         content = read_content(view, number, 1, row.sequence)
         assert read_row(view, number, content, row.sequence) == row
-        assert (content.input_id, len(content.messages)) == (row.input_id, row.messages)
+        assert (content.input_id, len(content.messages)) == (
+            row.input_id,
+            row.messages + sum(not edited for _, edited in row.edits),
+        )
 
 
 def first(rows: list[object]) -> set[int]:
