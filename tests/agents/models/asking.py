@@ -32,6 +32,7 @@ class Asking:
         self.refuse: BaseException | None = None
         self.limits = (first_chunk_timeout, stall_timeout)
         self.task: asyncio.Task[ModelResponse] | None = None
+        self.slept = asyncio.Event()  # set while the call waits between two attempts
 
     def begin(self, what: str) -> None:
         if self.refuse is not None:
@@ -46,7 +47,9 @@ class Asking:
         loop = asyncio.get_running_loop()
         over: asyncio.Future[None] = loop.create_future()
         self.clock.after(seconds, lambda: loop.call_soon_threadsafe(over.set_result, None))
+        self.slept.set()
         await over
+        self.slept.clear()
 
     def on_delta(self, delta: Delta) -> None:
         self.deltas.append(delta)

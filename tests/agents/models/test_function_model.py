@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from treadle.agents.models import Delta
 
 CALL = ToolCall("c1", "look", '{"x":1}')
+CALLS_MADE = Finished(None, "tool_calls")
+CUT_SHORT = Finished(Usage(1), "length")
 CALLED = ToolCallDelta(0, "c1", "look", '{"x":1}')
 
 
@@ -56,12 +58,12 @@ async def async_generator(request: ModelRequest) -> AsyncIterator[str]:
     [
         (lambda _: None, [Finished(None, "stop")]),
         (lambda _: "hi", [TextDelta("hi"), Finished(None, "stop")]),
-        (lambda _: CALL, [CALLED, Finished(None, "tool_calls")]),
-        (lambda _: [CALL, "a", CALL], [CALLED, TextDelta("a"), ToolCallDelta(1, "c1", "look", CALL.arguments), Finished(None, "tool_calls")]),
-        (lambda _: ModelResponse("t", "r", (CALL,), Usage(1), "length"), [ReasoningDelta("r"), TextDelta("t"), CALLED, Finished(Usage(1), "length")]),
+        (lambda _: CALL, [CALLED, CALLS_MADE]),
+        (lambda _: [CALL, "a", CALL], [CALLED, TextDelta("a"), ToolCallDelta(1, "c1", "look", CALL.arguments), CALLS_MADE]),
+        (lambda _: ModelResponse("t", "r", (CALL,), Usage(1), "length"), [ReasoningDelta("r"), TextDelta("t"), CALLED, CUT_SHORT]),
         (lambda _: [Finished(Usage(2)), "never"], [Finished(Usage(2))]),
         (coroutine, [TextDelta("hello you"), Finished(None, "stop")]),
-        (generator, [TextDelta("a"), CALLED, Finished(None, "tool_calls")]),
+        (generator, [TextDelta("a"), CALLED, CALLS_MADE]),
         (async_generator, [TextDelta("a"), TextDelta("b"), Finished(None, "stop")]),
     ],
 )  # fmt: skip
