@@ -21,6 +21,7 @@ __all__ = ["HOOKS", "HOOK_SECONDS_MAX", "BlockRun", "HookBlocked", "HookKind", "
 
 OnFailure: TypeAlias = Literal["log", "refuse", "block"]
 
+FIXED_FIELDS: Final = ("id", "tool_calls", "tool_call_id", "tool_status", "parent_id", "depth")
 HOOK_SECONDS_MAX: Final = 10.0  # of one hook, on the runtime's clock; an execution must not hang on an observer
 
 
@@ -102,8 +103,10 @@ def _fields(new: object, _old: object) -> bool:
 
 
 def _draft(new: object, old: object) -> bool:
-    # Its id is what a caller was promised and what frames already name.
-    return _fields(new, old) and isinstance(new, dict) and isinstance(old, dict) and new.get("id") == old.get("id")
+    # Its id is promised to callers, and each call has exactly one result: those are not a hook's to change.
+    if not (isinstance(new, dict) and isinstance(old, dict) and _fields(new, old)):
+        return False
+    return all(new.get(key) == old.get(key) for key in FIXED_FIELDS)
 
 
 def _result(new: object, old: object) -> bool:
