@@ -79,9 +79,13 @@ class Acting:
         """Whether a timer of this actor is out."""
         return self._retry is not None
 
-    def adopt_agent(self) -> None:
-        """Take the options of the thread's agent, if it is registered."""
+    def adopt_agent(
+        self, _about: object = None, decision: Decision | None = None, building: Building | None = None
+    ) -> None:
+        """Take the options of the thread's agent, if it is registered: in a new incarnation, and after a hand-off."""
         state = self._actor.state
+        if self.live is not None:
+            self.live.agent_id = state.facts.agent_id
         body = self.services.agents.get(state.facts.agent_id)
         state.startable = body is not None
         state.resumes = state.resumes and getattr(body, "on_lost", "settle") == "resume"
@@ -387,4 +391,5 @@ _DOINGS: dict[Action, Callable[[Acting, Any, Decision, Building | None], None]] 
     Action.WAKE: Acting.wake,
     Action.DELETE: Acting.delete,
     Action.ANSWER: Acting.answer,
+    Action.ADOPT: Acting.adopt_agent,
 }

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..protocol.errors import TreadleError
+from ..protocol.errors import AgentNotFound, TreadleError, shorten
 from ..protocol.events import MessageAdded
 from ..protocol.frames import live_frame
+from ..protocol.handoffs import ChangeAgent
 from ..protocol.ids import check_internal, check_key
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
@@ -166,6 +167,17 @@ class OwnThread:
         """
         shown = live_frame(frame)
         return not self._fenced and self.services.hub.live(self.entry, shown)
+
+    def change_agent(self, name: str) -> Reply[None]:
+        """Give the thread to another registered agent; durable when the reply is there.
+
+        This execution goes on, with its body and its options; what starts next is the new agent's.
+
+        Fails with AgentNotFound: nothing was stored. ExecutionCancelled, ExecutionFenced: interrupted, or over.
+        """
+        if not isinstance(name, str) or name not in self.services.agents:
+            return Reply.failed(AgentNotFound(f"no agent {shorten(name)} is registered", agent=shorten(name)))
+        return self._send(ChangeAgent(self.id, name))
 
     def terminate(self) -> Reply[int]:
         """Close the own thread for good; the execution then goes the way of an interrupt."""

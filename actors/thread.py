@@ -47,7 +47,8 @@ AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
 _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
-                      Kind.DEADLINE, Kind.GRACE_EXPIRED, Kind.REQUEST, Kind.RESPOND, Kind.REQUEST_EXPIRED})  # fmt: skip
+                      Kind.DEADLINE, Kind.GRACE_EXPIRED, Kind.REQUEST, Kind.RESPOND, Kind.REQUEST_EXPIRED,
+                      Kind.CHANGE_AGENT})  # fmt: skip
 
 
 class ThreadActor(VirtualActor):

@@ -73,6 +73,7 @@ class Action(StrEnum):
     FENCE = "fence"  # from here on the body's mail is refused
     DELETE = "delete"  # leave a tombstone instead of a thread record
     ANSWER = "answer"  # end the body's wait for a request
+    ADOPT = "adopt"  # take the options of the thread's new agent
 
 
 class Refusal(StrEnum):
@@ -116,7 +117,6 @@ class State:
 
     __slots__ = (
         "active",
-        "agent_name",
         "agent_steerable",
         "agent_timeout",
         "ending",
@@ -134,10 +134,14 @@ class State:
         self.ending: Ending | None = None
         self.unrecorded: ExecutionInterrupted | None = None  # an interruption that the store refused; FINISH carries it
         self.startable = True  # its agent is registered
-        self.agent_name = facts.agent_id
         self.agent_steerable = True
         self.agent_timeout: float | None = None
         self.resumes = facts.resuming  # the agent asked to run again after a loss; over once any START is durable
+
+    @property
+    def agent_name(self) -> str:
+        """Whose the thread is, and what starts next."""
+        return self.facts.agent_id
 
     @property
     def held(self) -> bool:

@@ -18,6 +18,7 @@ from .values import JsonObject
 
 __all__ = [
     "EVENT_TYPES",
+    "AgentChanged",
     "ControlRecorded",
     "Event",
     "ExecutionFinished",
@@ -308,6 +309,15 @@ class MessageDeleted(Event):
     grown: int
 
 
+class AgentChanged(Event):
+    """The body gave its thread to another agent: executions that start from here on are that agent's."""
+
+    type = "AGENT_CHANGED"
+    code = 20
+    execution_id: NonBlank
+    agent_id: NonBlank
+
+
 EVENT_TYPES: dict[int, type[Event]] = {
     kind.code: kind
     for kind in (
@@ -330,6 +340,7 @@ EVENT_TYPES: dict[int, type[Event]] = {
         RequestTerminated,
         MessageUpdated,
         MessageDeleted,
+        AgentChanged,
     )
 }
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from .cursors import Cursor
 from .events import (
+    AgentChanged,
     ControlRecorded,
     Event,
     ExecutionFinished,
@@ -306,6 +307,10 @@ def _request(facts: Facts, event: RequestOpened, at: int) -> None:
     facts.pending += 1
 
 
+def _agent(facts: Facts, event: AgentChanged, at: int) -> None:
+    facts.agent_id = event.agent_id
+
+
 def _request_over(facts: Facts, event: RequestTerminated, at: int) -> None:
     facts.pending -= 1
 
@@ -350,6 +355,7 @@ _FOLDS: dict[type[Event], Callable[[Facts, Any, int], None]] = {
     ThreadTerminated: _terminated,
     RequestOpened: _request,
     RequestTerminated: _request_over,
+    AgentChanged: _agent,
     MessageUpdated: _updated,
     MessageDeleted: _deleted,
 }

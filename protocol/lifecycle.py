@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import admission, controls, ending, message_edits, requests, running
+from . import admission, controls, ending, handoffs, message_edits, requests, running
 from .decision import IDLE, RUNNING, STARTING, Batch, Decision, Phase, State, Verdict
 from .errors import InternalError
 from .triggers import Answer, Kind, Trigger
@@ -44,6 +44,7 @@ _CLOSED: _Spec = (_R, controls.steer_closing, "acceptance is closed; an accepted
 _NO_BODY: _Spec = (_X, None, "no body may speak here: the fence turns its mail away before the table")
 _NO_BATCH: _Spec = (_X, None, "no such batch can be in flight in this phase")
 _LATE: _Spec = (_I, None, "it is about something that is over")
+_CANCELLED: _Spec = (_R, running.refuse_cancelled, "nothing further begins after an interruption")
 _FENCED: _Spec = (_R, running.fenced, "the body's acceptance is closed; what it writes now has no effect")
 _OVER: _Spec = (_R, requests.respond_over, "no request is pending: it is told what became of it")
 _ABANDONED: _Spec = (_R, requests.respond_over, "nobody would read the answer: what is pending will be abandoned")
@@ -133,21 +134,21 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         _NO_BODY,
         _NO_BODY,
         (_D, running.consume, "a step boundary: what has arrived joins and is handed over"),
-        (_R, running.refuse_cancelled, "nothing further begins after an interruption"),
+        _CANCELLED,
         _FENCED,
     ),
     Kind.RECORD_PROCESS: (
         _NO_BODY,
         _NO_BODY,
         (_D, running.record_process, "recorded before it runs, so that recovery can end it"),
-        (_R, running.refuse_cancelled, "nothing further begins after an interruption"),
+        _CANCELLED,
         _FENCED,
     ),
     Kind.REQUEST: (
         _NO_BODY,
         _NO_BODY,
         (_D, requests.open_request, "durable before anybody can answer it"),
-        (_R, running.refuse_cancelled, "nothing further begins after an interruption"),
+        _CANCELLED,
         _FENCED,
     ),
     Kind.RESPOND: (
@@ -167,6 +168,13 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         (_D, requests.expire, "the time given to a request is over, unless it was answered before"),
         _LATE,
         _LATE,
+    ),
+    Kind.CHANGE_AGENT: (
+        _NO_BODY,
+        _NO_BODY,
+        (_D, handoffs.change_agent, "what starts next is the new agent's; the execution goes on as it is"),
+        _CANCELLED,
+        _FENCED,
     ),
     Kind.BODY_ENDED: (
         _NO_BODY,
@@ -290,7 +298,7 @@ TABLE: dict[tuple[Phase, Kind], Cell] = {
 }
 
 _STEER, _INTERRUPT = Kind.STEER, Kind.INTERRUPT
-_BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST})
+_BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST, Kind.CHANGE_AGENT})
 _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
 
 

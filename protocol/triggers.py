@@ -43,6 +43,7 @@ class Kind(StrEnum):
     REQUEST = "request by the body"
     RESPOND = "respond"
     REQUEST_EXPIRED = "request expired"
+    CHANGE_AGENT = "change agent"
     BODY_ENDED = "body ended"
     DEADLINE = "deadline"
     GRACE_EXPIRED = "grace expired"

@@ -10,6 +10,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.events import (
+    AgentChanged,
     ControlRecorded,
     Event,
     ExecutionFinished,
@@ -56,6 +57,7 @@ class JournalRules:
         self.groups: set[int] = set()
         self.messages = EditRules(self._must)
         self.found: list[tuple[int, str]] = []
+        self._agent: str | None = None  # whose the thread is
         self._sequence = 0
         self._last_time = 0
         self._interrupted: set[str] = set()
@@ -94,12 +96,24 @@ class JournalRules:
             f"{event.type} is about execution {event.execution_id}, the owner is {self.owner}",
         )
 
-    def _created(self, _event: ThreadCreated) -> None:
+    def _created(self, event: ThreadCreated) -> None:
         self._must(self._sequence == 1, "the thread is created a second time")
+        self._agent = event.agent_id
+
+    def _runs(self, event: ExecutionStarted | ExecutionFinished) -> None:
+        self._must(
+            event.agent_id == self._agent, f"{event.type} is of agent {event.agent_id}, the thread is {self._agent}'s"
+        )
+
+    def _handed_off(self, event: AgentChanged) -> None:
+        self._owned(event)
+        self._must(event.agent_id != self._agent, f"the thread is given to agent {event.agent_id}, whose it is")
+        self._agent = event.agent_id
 
     def _started(self, event: ExecutionStarted) -> None:
         self._must(self.owner is None, f"execution {event.execution_id} starts while {self.owner} owns the thread")
         self._must(not self._terminated, f"execution {event.execution_id} starts on a terminated thread")
+        self._runs(event)
         self._once("execution", self._executions, event.execution_id)
         self.owner = event.execution_id
         self._interrupted = set()
@@ -120,6 +134,7 @@ class JournalRules:
         self.groups = set()
 
     def _finished(self, event: ExecutionFinished) -> None:
+        self._runs(event)
         if self._interrupted - {"deadline"}:
             self._must(event.outcome != "succeeded", "an interrupted execution succeeded")
         elif self._interrupted:
@@ -254,7 +269,8 @@ class JournalRules:
 
 
 _RULES: dict[type[Event], Callable[[JournalRules, Any], None]] = {
-    ThreadCreated: JournalRules._created,  # noqa: SLF001 - of this very file, as are all below
+    AgentChanged: JournalRules._handed_off,  # noqa: SLF001 - of this very file, as are all below
+    ThreadCreated: JournalRules._created,  # noqa: SLF001
     ExecutionStarted: JournalRules._started,  # noqa: SLF001
     ExecutionFinished: JournalRules._finished,  # noqa: SLF001
     ExecutionLost: JournalRules._lost,  # noqa: SLF001

@@ -44,6 +44,7 @@ STORED = {
     17: ("REQUEST_TERMINATED", ["request_id", "status", "value"]),
     18: ("MESSAGE_UPDATED", ["execution_id", "message", "place", "row", "grown"]),
     19: ("MESSAGE_DELETED", ["execution_id", "message_id", "message_class", "place", "row", "grown"]),
+    20: ("AGENT_CHANGED", ["execution_id", "agent_id"]),
 }  # fmt: skip
 
 START: dict[str, Any] = {

@@ -14,6 +14,7 @@ from treadle.protocol import decision as decisions
 from treadle.protocol.decision import Batch, Phase, Refusal, Verdict
 from treadle.protocol.errors import InternalError
 from treadle.protocol.events import MessageAdded
+from treadle.protocol.handoffs import ChangeAgent
 from treadle.protocol.lifecycle import TABLE, advance, classify, committed, decide, not_written
 from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
 from treadle.protocol.triggers import (
@@ -45,7 +46,7 @@ from treadle.protocol.triggers import (
 
 from .states import Pure, in_phase, queue, row_of, steer, submit, text
 
-BODY = (Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST)
+BODY = (Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST, Kind.CHANGE_AGENT)
 
 
 def inject() -> Inject:
@@ -77,6 +78,7 @@ TRIGGERS: dict[Kind, Callable[[], Trigger]] = {
     Kind.REQUEST: lambda: Ask("e1", "r", "approval", {"of": 1}),
     Kind.RESPOND: lambda: Respond("r", True, True),
     Kind.REQUEST_EXPIRED: lambda: Expire("e1", "r"),
+    Kind.CHANGE_AGENT: lambda: ChangeAgent("e1", "b"),
     Kind.BODY_ENDED: lambda: BodyEnded("e1"),
     Kind.DEADLINE: lambda: Deadline("e1"),
     Kind.GRACE_EXPIRED: lambda: GraceExpired("e1"),
@@ -156,6 +158,7 @@ AGREED = {
     Kind.REQUEST: "XXDRR",
     Kind.RESPOND: "RPDRR",
     Kind.REQUEST_EXPIRED: "IIDII",
+    Kind.CHANGE_AGENT: "XXDRR",
     Kind.BODY_ENDED: "XXDDI",
     Kind.DEADLINE: "IIDII",
     Kind.GRACE_EXPIRED: "IIIDI",

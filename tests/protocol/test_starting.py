@@ -50,7 +50,7 @@ def test_a_waiting_submit_brings_its_own_time() -> None:
 
 def test_a_start_without_rows_is_one_event() -> None:
     state = Pure().state
-    state.agent_name, state.agent_steerable = "other", False
+    state.facts.agent_id, state.agent_steerable = "other", False
 
     events = start_events(state, "e1", cause="resume")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from treadle.protocol import message_edits, triggers
+from treadle.protocol import handoffs, message_edits, triggers
 from treadle.protocol.triggers import Append, BodyEnded, Kind, Queue, Submit, Trigger, Withdraw
 
 from .states import queue, submit
@@ -19,7 +19,7 @@ def test_every_kind_but_a_controls_other_target_and_the_answers_has_its_own_trig
 
     assert len(set(kinds)) == len(kinds)
     assert set(kinds) == set(Kind) - derived
-    assert {one.__name__ for one in concrete()} <= {*triggers.__all__, *message_edits.__all__}
+    assert {one.__name__ for one in concrete()} <= {*triggers.__all__, *handoffs.__all__, *message_edits.__all__}
 
 
 def test_what_was_looked_up_belongs_to_one_trigger() -> None:

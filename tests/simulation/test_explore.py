@@ -88,8 +88,8 @@ def test_a_replayed_way_tells_what_was_recorded_and_answered() -> None:
     assert world.state.phase is Phase.RUNNING
 
 
-# What the worlds leave out: deletion, values, messages from outside and processes have no bearing on who owns a thread.
-OUTSIDE = frozenset({Kind.DELETE, Kind.INJECT, Kind.SET_VALUE, Kind.RECORD_PROCESS})
+# What the worlds leave out: deletion, values, messages from outside, processes and hand-offs have no bearing on who owns a thread.
+OUTSIDE = frozenset({Kind.DELETE, Kind.INJECT, Kind.SET_VALUE, Kind.RECORD_PROCESS, Kind.CHANGE_AGENT})
 # What the table has for totality alone: a control at rest has no execution to differ from, the body's end and what it
 # owned are about the live execution or ignored before the table, and a wake is decided at once and only at rest. A body
 # that is fenced is refused where it asks, and the time of its requests is over with it.

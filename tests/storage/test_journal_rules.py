@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from treadle.protocol.events import (
+    AgentChanged,
     ControlRecorded,
     Event,
     ExecutionFinished,
@@ -30,17 +31,17 @@ CREATED = ThreadCreated(thread_id="t", agent_id="a", user_id=None, arguments=Non
 LIVE = ["e1", "a", 1, "running"]
 
 
-def started(execution: str = "e1", given: str = "i1", cause: Any = "submit") -> ExecutionStarted:
+def started(execution: str = "e1", given: str = "i1", cause: Any = "submit", agent_id: str = "a") -> ExecutionStarted:
     return ExecutionStarted(
-        execution_id=execution, agent_id="a", cause=cause, input_id=given, messages=[said(f"{given}-m")] if given else [],
+        execution_id=execution, agent_id=agent_id, cause=cause, input_id=given, messages=[said(f"{given}-m")] if given else [],
         digest=None, steerable=True, timeout=None,
     )  # fmt: skip
 
 
-def finished(execution: str = "e1", outcome: Any = "succeeded") -> ExecutionFinished:
+def finished(execution: str = "e1", outcome: Any = "succeeded", agent_id: str = "a") -> ExecutionFinished:
     error = ("ValueError", "bad") if outcome == "failed" else (None, None)
     return ExecutionFinished(
-        execution_id=execution, agent_id="a", outcome=outcome, finished_at=9, error_type=error[0], error_message=error[1],
+        execution_id=execution, agent_id=agent_id, outcome=outcome, finished_at=9, error_type=error[0], error_message=error[1],
         reason=None, abandoned=False, leftovers=[],
     )  # fmt: skip
 
@@ -57,6 +58,10 @@ def queued(given: str, kind: Any = "message", *, execution: str | None = None, f
         input_id=given, kind=kind, verb=verb, execution_id=execution, messages=[said(f"{given}-m")], digest=None, first=first,
         interrupted=None, active=None, held=False, originating_execution_id=None, timeout=None, size=50,
     )  # fmt: skip
+
+
+def changed(agent: str, execution: str = "e1") -> AgentChanged:
+    return AgentChanged(execution_id=execution, agent_id=agent)
 
 
 def joined(*rows: tuple[int, str], execution: str | None = "e1", consumed: bool = True) -> MessagesJoined:
@@ -94,6 +99,10 @@ TERMINATED = ThreadTerminated()
 
 WHOLE: dict[str, list[Event]] = {
     "an execution": [started(), added("m"), finished(), started("e2", "i2"), finished("e2")],
+    "a hand-off": [
+        started(), changed("b"), finished(agent_id="b"), started("e2", "i2", agent_id="b"), changed("a", "e2"),
+        finished("e2"),
+    ],
     "a loss": [started(), lost(last=2), started("e2", "i2")],
     "calls": [started(), CALL, RESULT, CALL.model_copy(update={"message": {**said("m3"), "calls": ["c1"]}})],
     "requests and groups": [started(), REQUEST, ANSWER, GROUP, finished()],
@@ -124,6 +133,10 @@ WHOLE: dict[str, list[Event]] = {
 }  # fmt: skip
 
 BROKEN: dict[str, tuple[str, list[Event]]] = {
+    "a start of another agent": ("is of agent b", [started(agent_id="b")]),
+    "a finish of another agent": ("is of agent b", [started(), finished(agent_id="b")]),
+    "a hand-off to itself": ("agent a, whose it is", [started(), changed("a")]),
+    "a hand-off at rest": ("the owner is None", [changed("b")]),
     "created twice": ("created a second time", [CREATED]),
     "two owners": ("owns the thread", [started(), started("e2", "i2")]),
     "an id twice": ("execution e1 appears twice", [started(), finished(), started("e1", "i2")]),
