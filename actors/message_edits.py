@@ -8,7 +8,7 @@ from ..protocol.events import MessageDeleted, MessageUpdated
 from ..protocol.ids import check_id
 from ..protocol.message_edits import DeleteMessage, Found, MessageEdit, UpdateMessage, check_changes, edited_content
 from ..storage.gaps import gap_keys, read_gaps
-from ..storage.pages import MessageReader
+from ..storage.standing import StandingReader
 from ..storage.tables import Table
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ def deleting(message_id: object, execution_id: str | None = None) -> tuple[Delet
 def find(lookups: Lookups, facts: Facts, number: int, message_id: str) -> Found | None:
     """Return a message as it stands, with what is decided into the batch under way."""
     with lookups.view() as view:
-        reader = MessageReader(view, number, facts.generation)
-        return reader.stands(message_id, sorted(facts.counts), facts.failed_through)
+        reader = StandingReader(view, number, facts.generation)
+        return reader.find_standing(message_id, sorted(facts.counts), facts.failed_through)
 
 
 def prepare(building: Building, trigger: MessageEdit, decision: Decision, lookups: Lookups) -> None:

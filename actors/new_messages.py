@@ -37,7 +37,11 @@ def new_messages(
                 for row in event.rows:
                     assert contents is not None
                     queued_at, content = contents[row[0]]
-                    messages += [joined_message(draft, content, queued_at, event, at) for draft in content.messages]
+                    messages += [
+                        joined_message(draft, content, queued_at, event, at)
+                        for draft in content.messages
+                        if draft  # else it was deleted while it waited
+                    ]
         return messages
 
     return make

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from heapq import merge
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from ..protocol.errors import CorruptRecord, MessageNotFound
 from ..protocol.events import (
@@ -23,19 +23,17 @@ from ..protocol.events import (
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.inbox import Row
-from ..protocol.message_edits import Found
 from ..protocol.messages import Draft, Message
 from ..protocol.values import JsonObject
 from .codec import unpack
 from .gaps import locate
-from .keys import id_part, inbox_key, journal_key, message_key, numbered, prefix_end, sequence_of, value_key
+from .keys import id_part, journal_key, message_key, numbered, prefix_end, sequence_of, value_key
 from .reading import decode_row, integers, read_event
 from .store import View
 from .tables import Table
 
 __all__ = ["MessageReader", "read_execution", "read_executions", "read_value"]
 
-_RESULTS_PAGE: Final = 64  # messages looked at in one go for the results of a call, which mostly follow it at once
 _INTERNAL = frozenset({"calls", "closes"})  # what a draft carries for the fold and no reader sees
 
 
@@ -171,61 +169,6 @@ class MessageReader:
         at, content = self._content(place.content)
         draft = self._draft(content, place)
         return self._waiting(draft, content, at, failed=place.content <= failed_through)
-
-    def stands(self, message_id: str, classes: list[int], failed_through: int) -> Found | None:
-        """Return a message for an edit, None where there is none; reads on where results of its calls are far behind it."""
-        place = self._place(message_id)
-        if place is None:
-            return None
-        if place.position is not None:
-            return self._stands_in_history(place, classes)
-        at, content = self._content(place.content)
-        row = self._row(place.content, content)
-        failed = place.content <= failed_through
-        draft = self._draft(content, place)
-        messages = list(content.messages)
-        for rank, edited in row.edits:
-            messages[rank] = self._updated(edited) if edited else {}
-        return Found(
-            draft,
-            list(place[:4]),
-            lambda draft: self._waiting(draft, content, at, failed=failed),
-            row=row,
-            content=(at, content.model_copy(update={"messages": messages})),
-        )
-
-    def _stands_in_history(self, place: Place, classes: list[int]) -> Found:
-        content, rank, joined, position, edited = place
-        assert position is not None
-        draft = self._joined_draft(content, rank, edited)
-        calls = list(draft.get("calls") or ())
-        results: list[tuple[Draft, list[int | None]]] = []
-        while calls:
-            page = self._from(classes, position + 1, _RESULTS_PAGE)
-            for key, data in page:
-                found = integers(data, 3, Table.MESSAGES, key, 4)
-                position = sequence_of(key)
-                result = self._joined_draft(found[0], found[1], found[3] if len(found) == 4 else 0)
-                if result.get("closes") and result["tool_call_id"] in calls:
-                    calls.remove(result["tool_call_id"])
-                    results.append((result, [*found[:3], position]))
-            if len(page) < _RESULTS_PAGE:
-                break
-        self._joined(content, rank, joined, edited)  # so that its events are at hand once the view is gone
-        return Found(
-            draft,
-            list(place[:4]),
-            lambda draft: self._joined(content, rank, joined, draft=draft),
-            results=results,
-            unanswered=calls[0] if calls else None,
-        )
-
-    def _row(self, sequence: int, content: InputQueued) -> Row:
-        key = inbox_key(self._number, content.first, sequence)
-        data = self._view.get(Table.INBOX, key)
-        if data is None:
-            raise self._misplaced(sequence, content)
-        return decode_row(key, data)
 
     def _drafts(self, row: Row, content: InputQueued) -> list[Draft]:
         """Return the messages of a waiting row as they are now."""
