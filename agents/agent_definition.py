@@ -1,0 +1,91 @@
+"""Owns `Agent`, the declared agent: two sides and what holds for both. Runs no step: that is the step loop's."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
+
+from .hook import Hook
+from .side import Side
+
+if TYPE_CHECKING:
+    from ..actors.execution import Execution
+    from ..actors.services import Body
+    from .definitions import Definitions
+
+__all__ = ["Agent"]
+
+
+class Agent(BaseModel):
+    """An agent that is declared rather than coded (contract E.2); a runtime takes it like a function agent.
+
+    Attributes:
+        name: what threads are created under.
+        side_a: who answers as `assistant`.
+        side_b: who answers as `user`; a human by default.
+        max_session_turns: the session ends when both sides have completed so many turns.
+        description: for people.
+        tool_description: what a model reads where it may hand the thread over to this agent.
+        expose_as_tool: whether other agents may start it as their own; `primary`: whether people may.
+        env: values of environment variables.
+        hooks: themselves or by id.
+        timeout: seconds an execution may take, None for any.
+        steerable: whether its executions take steers.
+        on_lost: `settle` or `resume`: whether a lost execution is followed by one on the same history.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+    name: str = ""
+    side_a: Side
+    side_b: Side = Field(default_factory=lambda: Side(human=True))
+    max_session_turns: int | None = Field(default=None, ge=1)
+    description: str = ""
+    tool_description: str = ""
+    expose_as_tool: bool = False
+    primary: bool = True
+    env: dict[str, str] = Field(default_factory=dict, repr=False)  # values may be secret
+    hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
+    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    steerable: bool = True
+    on_lost: Literal["settle", "resume"] = "settle"
+
+    _definitions: Definitions | None = PrivateAttr(default=None)
+
+    @property
+    def runs_on(self) -> Literal["loop", "worker"]:
+        """The step loop is a coroutine."""
+        return "loop"
+
+    @property
+    def definitions(self) -> Definitions:
+        """The namespace that its names are looked up in: the `Definitions` made last with it, else of what it reaches."""
+        held = self._definitions
+        # A copy of an agent carries the namespace of the original, which does not know the copy.
+        if held is None or not held.holds(self):
+            from .definitions import Definitions
+
+            held = Definitions(agents=(self,))
+        return held
+
+    def join_namespace(self, definitions: Definitions) -> None:
+        """Look names up there from now on; `Definitions` calls it."""
+        self._definitions = definitions
+
+    def run(self, execution: Execution, /) -> Awaitable[None]:
+        """Run one pass; the runtime's to call, on the loop."""
+        from .step_loop import run_agent
+
+        return run_agent(self, execution)
+
+    def bind(self, bodies: Mapping[str, Body]) -> list[str]:
+        """Look at the other agents of a runtime that opens, and return what is wrong with these definitions.
+
+        Agents of one namespace report its problems once.
+        """
+        return self.definitions.bind(self, bodies)
+
+    def __repr__(self) -> str:
+        return f"<agent {self.name!r} {self.side_a.backing} and {self.side_b.backing}>"

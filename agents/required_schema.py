@@ -1,0 +1,49 @@
+"""Owns what a prompt requires of the call that runs it: a pydantic model or a JSON schema, shown and held. Calls nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from pydantic import BaseModel, ValidationError
+
+from ..protocol.values import JsonObject
+from .json_schema import breaches
+from .tool_arguments import PROBLEMS_MAX, ToolArgumentsInvalid, arguments_text, refused_by
+
+__all__ = ["check_against", "schema_of"]
+
+_ANYTHING: JsonObject = {"type": "object", "properties": {}}
+
+
+def schema_of(required: type[BaseModel] | JsonObject | None) -> JsonObject:
+    """Return the JSON schema of an object."""
+    if required is None:
+        return _ANYTHING
+    return required if isinstance(required, dict) else required.model_json_schema()
+
+
+def check_against(required: type[BaseModel] | JsonObject | None, arguments: object) -> JsonObject:
+    """Return arguments as JSON data, those of a pydantic model with its defaults.
+
+    Raises:
+        ToolArgumentsInvalid: no JSON object, or none that fits.
+    """
+    text = arguments_text(arguments)
+    if required is not None and not isinstance(required, dict):
+        try:
+            return required.model_validate_json(text).model_dump(mode="json", by_alias=True)
+        except ValidationError as error:
+            raise refused_by(error) from None
+        except UnicodeEncodeError:
+            raise ToolArgumentsInvalid([("$", "The arguments must be valid Unicode")]) from None
+    try:
+        parsed: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ToolArgumentsInvalid([("$", f"Invalid JSON: {error}")]) from None
+    if not isinstance(parsed, dict):
+        raise ToolArgumentsInvalid([("$", "The arguments must be a JSON object")])
+    found = [] if required is None else breaches(parsed, required)
+    if found:
+        raise ToolArgumentsInvalid(found[:PROBLEMS_MAX])
+    return cast("JsonObject", parsed)

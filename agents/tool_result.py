@@ -1,0 +1,193 @@
+"""Owns `ToolResult`, what a tool came to, and how anything that a tool returns becomes one. Runs no tool, stores nothing."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
+
+from ..protocol.errors import TreadleError, shorten
+from ..protocol.limits import MESSAGE_BYTES_MAX
+from ..protocol.values import JsonObject, Value, check_value
+
+__all__ = ["ToolResult", "failed_result", "tool_result"]
+
+STACK_CHARACTERS_MAX: Final = 8_192
+ERROR_CHARACTERS_MAX: Final = 8_192
+_MCP_KEYS: Final = frozenset(
+    {"content", "isError", "is_error", "structuredContent", "structured_content", "_meta", "meta"}
+)
+_MCP_TYPES: Final = frozenset({"text", "image", "audio", "resource", "resource_link"})
+
+
+def _checked(value: object) -> object:
+    return check_value(value)
+
+
+class ToolResult(BaseModel):
+    """What a tool came to (contract E.4).
+
+    Attributes:
+        result: the text that the model reads; without one a success is told in the runtime's words.
+        error: what went wrong, for the model to read.
+        stack: the traceback, for logs.
+        error_code: stable, for programs; `error_data` is JSON data beside it.
+        attachments: new files (`name`, `mimeType`, `data` in base64) or references to files of the thread.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    status: Literal["success", "error"]
+    result: str | None = None
+    error: str | None = None
+    stack: str | None = None
+    error_code: str | None = None
+    error_data: Annotated[object, AfterValidator(_checked)] = None
+    attachments: tuple[JsonObject, ...] = ()
+
+    @property
+    def failed(self) -> bool:
+        """Whether it is an error."""
+        return self.status == "error"
+
+
+def tool_result(value: object) -> ToolResult:
+    """Make a result of whatever a tool returned; never raises.
+
+    Text is the result; None is a success without one; a dict with the fields of a `ToolResult` is one; of MCP-style
+    content the text parts are joined by newlines, files become attachments; other JSON data becomes its JSON text, and
+    so does a pydantic model. What cannot be stored is an error result, `invalid_result`.
+    """
+    try:
+        return _storable(_read(value))
+    except (TreadleError, ValidationError) as error:
+        return _refused(value, error)
+    except Exception as error:  # noqa: BLE001 - a broken object of the tool's must not end the loop
+        return _refused(value, error)
+
+
+def failed_result(error: BaseException, *, code: str | None = None) -> ToolResult:
+    """Make the result of a tool that raised: type and message, its traceback for logs; never raises.
+
+    Args:
+        error: what escaped.
+        code: the `error_code`; by default that of a `TreadleError`, else `tool_error`.
+    """
+    known = error if isinstance(error, TreadleError) else None
+    try:
+        message = str(error)
+    except Exception as broken:  # noqa: BLE001 - a broken __str__ belongs to the tool's error and must not hide it
+        message = f"(its text could not be had: {type(broken).__name__})"
+    said = (
+        message
+        if known is not None and message
+        else f"{type(error).__name__}: {message}"
+        if message
+        else type(error).__name__
+    )
+    return ToolResult(
+        status="error",
+        error=_clean(said)[:ERROR_CHARACTERS_MAX],
+        stack=_stack(error),
+        error_code=code or (known.code if known is not None else "tool_error"),
+    )
+
+
+def _stack(error: BaseException) -> str:
+    try:
+        # Its end says most: where it was raised.
+        return _clean("".join(traceback.format_exception(error)))[-STACK_CHARACTERS_MAX:]
+    except Exception as broken:  # noqa: BLE001 - as above
+        return f"(the traceback could not be had: {type(broken).__name__})"
+
+
+def _clean(text: str) -> str:
+    return text.encode(errors="replace").decode()
+
+
+def _read(value: object) -> ToolResult:
+    if isinstance(value, ToolResult):
+        return value
+    if value is None:
+        return ToolResult(status="success")
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True, exclude_none=_is_content(value.__dict__))
+    if isinstance(value, str):
+        return ToolResult(status="success", result=str(value))
+    if isinstance(value, dict):
+        if value.get("status") in ("success", "error") and value.keys() <= ToolResult.model_fields.keys():
+            return ToolResult.model_validate(value)
+        if _is_content(value):
+            return _of_content(cast("Mapping[str, object]", value))
+    checked = check_value(value, bytes_max=MESSAGE_BYTES_MAX)
+    return ToolResult(status="success", result=json.dumps(checked, ensure_ascii=False))
+
+
+def _is_content(value: Mapping[str, object]) -> bool:
+    """Say whether it is what an MCP tool returns, rather than a dict that happens to have `content`."""
+    parts = value.get("content")
+    return value.keys() <= _MCP_KEYS and isinstance(parts, list) and all(_type_of(part) in _MCP_TYPES for part in parts)
+
+
+def _type_of(part: object) -> object:
+    kind = part.get("type") if isinstance(part, dict) else getattr(part, "type", None)
+    return kind if isinstance(kind, str) else None
+
+
+def _of_content(value: Mapping[str, object]) -> ToolResult:
+    texts: list[str] = []
+    files: list[JsonObject] = []
+    for part in cast("Sequence[Mapping[str, object]]", value["content"]):
+        _take_part(part, texts, files)
+    structured = value.get("structuredContent", value.get("structured_content"))
+    if not texts and structured is not None:
+        texts.append(json.dumps(check_value(structured), ensure_ascii=False))
+    said = "\n".join(texts)
+    if value.get("isError", value.get("is_error")):
+        return ToolResult(status="error", error=said or "the tool failed and said nothing", attachments=tuple(files))
+    return ToolResult(status="success", result=said, attachments=tuple(files))
+
+
+def _take_part(part: Mapping[str, object], texts: list[str], files: list[JsonObject]) -> None:
+    held = part.get("resource") if part["type"] == "resource" else part
+    if not isinstance(held, dict):
+        raise TypeError(f"a resource without its contents: {shorten(part)}")
+    if isinstance(held.get("text"), str):
+        texts.append(held["text"])
+        return
+    data = held.get("data", held.get("blob"))
+    if isinstance(data, str):
+        mime_type = held.get("mimeType") or held.get("mime_type") or "application/octet-stream"
+        name = held.get("name") or held.get("uri") or f"{part['type']}-{len(files) + 1}"
+        files.append({"name": str(name), "mimeType": str(mime_type), "data": data})
+    elif held.get("uri") is not None:
+        texts.append(str(held["uri"]))
+    else:
+        raise ValueError(f"a part of type {part['type']} without text, data or uri: {shorten(part)}")
+
+
+def _storable(result: ToolResult) -> ToolResult:
+    fields: dict[str, Value] = {
+        "result": result.result,
+        "error": result.error,
+        "stack": result.stack,
+        "error_code": result.error_code,
+    }
+    for field, value in fields.items():
+        check_value(value, path=f"$.{field}", bytes_max=MESSAGE_BYTES_MAX)
+    check_value(list(result.attachments), path="$.attachments", bytes_max=MESSAGE_BYTES_MAX)
+    return result
+
+
+def _refused(value: object, error: Exception) -> ToolResult:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False, include_context=False)[0]
+        why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    else:
+        why = failed_result(error).error or ""
+    kind = type(value).__name__
+    said = _clean(f"the tool returned what cannot be stored ({kind}): {why}")
+    return ToolResult(status="error", error=said[:ERROR_CHARACTERS_MAX], error_code="invalid_result")
