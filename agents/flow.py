@@ -14,9 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ..actors.execution import Execution
+    from ..actors.reply import Reply
+    from ..protocol.messages import Message
     from ..protocol.values import JsonObject, Value
     from .agent_definition import Agent
     from .prompt import Prompt
+    from .session import Session
     from .side import Side
     from .tool import Tool
 
@@ -55,9 +58,10 @@ class SessionEnd(NamedTuple):
 class Course:
     """Where the whole loop is to go after the current operation: one for a root flow and all of its sub-prompts."""
 
-    __slots__ = ("forced", "handoff", "session_end", "stopped_by", "sub_prompts")
+    __slots__ = ("arrived", "forced", "handoff", "session_end", "stopped_by", "sub_prompts")
 
     def __init__(self) -> None:
+        self.arrived: list[Message] = []  # joined, and not looked at by the loop yet
         self.forced: SideName | None = None
         self.handoff: Handoff | None = None
         self.session_end: SessionEnd | None = None
@@ -80,13 +84,15 @@ class Flow:
         context: the scratch space of the execution, `ThreadState.context`; shared with sub-prompts.
         tool_queue: calls that tools asked for with `queue_tool`, for the end of this step.
         caller: the tool that runs now, whose `uses` bounds what it may queue or invoke.
+        session: the counters of the session; None before the first pass has read them.
+        running: the tool that a worker runs for this step.
         recent_errors: normalised errors of the last tool results at this depth, None for a success.
         course: what ends or turns the whole loop; the same object in every flow of an execution.
     """
 
     __slots__ = (
         "agent", "arguments", "caller", "context", "course", "depth", "execution", "message_id", "parent",
-        "parent_message_id", "prompt", "prompt_path", "recent_errors", "side", "side_steps", "status_label", "step_count",
+        "parent_message_id", "prompt", "prompt_path", "recent_errors", "running", "session", "side", "side_steps", "step_count",
         "tool_queue",
     )  # fmt: skip
 
@@ -95,8 +101,8 @@ class Flow:
         self.agent = agent
         self.side: SideName = side
         self.parent = parent
-        self.course = Course() if parent is None else parent.course
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.course: Course = Course() if parent is None else parent.course
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.step_count = 0
         self.side_steps: dict[SideName, int] = {"a": 0, "b": 0}
         self.prompt: Prompt | None = None
@@ -107,8 +113,9 @@ class Flow:
         self.context: JsonObject = {} if parent is None else parent.context
         self.tool_queue: list[QueuedTool] = []
         self.caller: Tool | None = None
+        self.running: Reply[object] | None = None
         self.recent_errors: deque[str | None] = deque(maxlen=REPEATS_MAX)
-        self.status_label: str | None = None
+        self.session: Session | None = None if parent is None else parent.session
 
     @property
     def acting(self) -> Side:

@@ -87,6 +87,7 @@ class Boundary(NamedTuple):
         backing: what acts for the side whose turn it is; `sibling` for the other.
         capped: the exchange cap is met; after a turn: once that turn counts.
         inbound: a handler side has messages that it was not called with.
+        spoken: there is anything for a turn to answer; not so where only queued tools were run.
     """
 
     at: At
@@ -102,6 +103,7 @@ class Boundary(NamedTuple):
     capped: bool = False
     steps: Steps = Steps.FREE
     inbound: bool = True
+    spoken: bool = True
 
 
 FIELDS: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
@@ -109,7 +111,7 @@ FIELDS: Final[Mapping[str, tuple[object, ...]]] = MappingProxyType(
         "at": tuple(At), "interrupted": (True, False), "handoff": (True, False), "session": (True, False),
         "trouble": tuple(Trouble), "stopped": (True, False), "forced": tuple(Force), "over": tuple(Over),
         "backing": ("human", "prompt", "handler"), "sibling": ("human", "prompt", "handler"), "capped": (True, False),
-        "steps": tuple(Steps), "inbound": (True, False),
+        "steps": tuple(Steps), "inbound": (True, False), "spoken": (True, False),
     }
 )  # fmt: skip
 """Each field of a boundary with all of its values."""
@@ -189,6 +191,10 @@ TURNS: Final[tuple[Row, ...]] = (
     # Before a turn.
     _row(
         "cap met", Next.END, "both sides had their turns", reason="max_session_turns", at=At.BEFORE, capped=True,
+    ),
+    _row(
+        "only queued tools", Next.END, "they have run, and nobody said anything that a turn could answer",
+        reason="queued_tool", at=At.BEFORE, spoken=False,
     ),
     _row(
         "a human's turn", Next.PARK, "people act by sending a message", reason="awaiting_human", at=At.BEFORE, backing="human",

@@ -47,6 +47,7 @@ AGREED = {
     "given to a human before it began": (Boundary(BEFORE, forced=Force.OTHER), Next.PARK, "forced_human_turn", False),
     "given away before it began": (Boundary(BEFORE, forced=Force.OTHER, sibling="prompt"), Next.SWITCH, None, False),
     "cap met": (Boundary(BEFORE, capped=True), Next.END, "max_session_turns", False),
+    "only queued tools": (Boundary(BEFORE, spoken=False), Next.END, "queued_tool", False),
     "a human's turn": (Boundary(BEFORE, backing="human", sibling="prompt"), Next.PARK, "awaiting_human", False),
     "a handler's turn": (Boundary(BEFORE, backing="handler"), Next.HANDLER, None, False),
     "two idle handlers": (
