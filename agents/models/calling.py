@@ -77,7 +77,7 @@ async def call(
     if not models:
         raise InvalidInput("a request needs a model to ask", code="invalid_model")
     asked = 0
-    last: ModelError | None = None
+    last = cause = None
     for rank, resolved in enumerate(models):
         for number in range(1, max(1, resolved.attempts) + 1):
             begin("model request")
@@ -86,7 +86,8 @@ async def call(
             try:
                 return (await attempt.run(addressed(request, resolved, number))).response(asked)
             except ModelError as error:
-                last = error
+                # Under the name that whoever asked knows; an adapter has its own.
+                last, cause = error.again(model=resolved.name), error
             if on_failure is not None:
                 on_failure(last)
             wait = _wait(last, resolved, number)
@@ -98,7 +99,7 @@ async def call(
                 break
             await sleep(wait)
     assert last is not None
-    raise last.again(attempts=asked) from last
+    raise last.again(attempts=asked) from cause
 
 
 def addressed(request: ModelRequest, resolved: ResolvedModel, attempt: int) -> ModelRequest:

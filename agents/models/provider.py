@@ -26,7 +26,7 @@ class ProviderModel:
     """A provider's model; its HTTP connections are kept between requests, apart for each event loop.
 
     Args:
-        model: `<provider>:<model>`, such as `openai:gpt-5-mini`, `anthropic:claude-sonnet-4-5`, `google:gemini-2.5-flash`.
+        model: `<provider>:<model>`, such as `openai:gpt-6-luna`, `anthropic:claude-sonnet-5-5`, `google:gemini-3.8-flash`.
         api_key: by default the provider's own environment variable.
         base_url: another address; with `openai:` the address of any server with an OpenAI-compatible chat API.
         name: what it is called in errors, by default `model`.
@@ -75,7 +75,7 @@ class ProviderModel:
             ) as events:  # fmt: skip
                 async for event in events:
                     yield listener.heard(event)
-                finished = finished_of(events, self.name)
+                finished = finished_of(events.get(), self.name)
         except ModelError:
             raise
         except Exception as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from pydantic_ai.exceptions import (
     ContentFilterError,
@@ -14,6 +14,7 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 from pydantic_ai.messages import (
+    ModelResponse,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartEndEvent,
@@ -28,9 +29,6 @@ from pydantic_ai.messages import (
 
 from .errors import ModelError
 from .seam import Delta, Finished, ReasoningDelta, TextDelta, ToolCallDelta, Usage
-
-if TYPE_CHECKING:
-    from pydantic_ai.models import StreamedResponse
 
 __all__ = ["Listener", "error_of", "finished_of"]
 
@@ -86,18 +84,25 @@ class Listener:
         return ReasoningDelta(text) if text and self._thoughts else ALIVE
 
 
-def finished_of(stream: StreamedResponse, model: str) -> Finished:
+def finished_of(response: ModelResponse, model: str) -> Finished:
     """Return the end of a stream that was read to it.
 
+    Args:
+        response: what it came to.
+        model: what the model is called in errors.
+
     Raises:
-        ModelError: the provider did not say that this was the end.
+        ModelError: the provider did not say that this was the end, or says that it failed.
     """
-    response = stream.get()
-    if response.state != "complete":
-        raise ModelError(f"the stream of model {model!r} was cut: {response.state}", model=model, retryable=True)
+    reason = response.finish_reason or (response.provider_details or {}).get("finish_reason")
+    # A connection that is closed in good order looks like an end; but every provider says why it finished.
+    if response.state != "complete" or reason is None:
+        raise ModelError(f"the stream of model {model!r} was cut", model=model, retryable=True)
+    if reason == "error":
+        raise ModelError(f"model {model!r} failed in the middle of its answer", model=model, retryable=True)
     usage = response.usage
     cost = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, dict(usage.details))
-    return Finished(cost, response.finish_reason)
+    return Finished(cost, str(reason))
 
 
 def error_of(model: str, error: Exception, api_key: str | None) -> ModelError:

@@ -141,7 +141,8 @@ def settings_of(model: Model, request: seam.ModelRequest, own: Mapping[str, obje
     if request.tools:
         if request.tool_choice != "auto":
             settings["tool_choice"] = request.tool_choice
-        if request.parallel_tool_calls is not None:
+        # Where a provider knows no such thing, nothing is lost: calls are run one after another anyway.
+        if request.parallel_tool_calls is not None and "parallel_tool_calls" not in model.unsupported_settings:
             settings["parallel_tool_calls"] = request.parallel_tool_calls
     if request.reasoning is not None:
         settings.update(_thinking(model.system, request.reasoning))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.agents.models.asking import HELLO, Asking, chain, error_of, turns
+from treadle.actors.execution import current_execution
 from treadle.actors.fence import ExecutionCancelled
+from treadle.agents.agent import FunctionAgent, agent
 from treadle.agents.models import (
     Attachment,
     Finished,
@@ -19,11 +22,18 @@ from treadle.agents.models import (
     ToolCall,
     Usage,
 )
-from treadle.agents.models.calling import ResolvedModel
+from treadle.agents.models.calling import ResolvedModel, call
 from treadle.agents.models.function_model import FunctionModel
 from treadle.agents.testing.scripted_model import Pause, ScriptedModel
 from treadle.protocol.errors import InvalidInput
 from treadle.protocol.limits import RETRY_AFTER_MAX_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from treadle.actors.fake_clock import FakeClock
+    from treadle.actors.testing import Probe, Runtimes
+    from treadle.agents.thread_state import ThreadState
 
 
 def failing(*, status: int = 500, retryable: bool = True, retry_after: float | None = None) -> ModelError:
@@ -150,6 +160,15 @@ def test_when_no_model_answers_the_last_error_says_how_often_they_were_asked() -
 
     assert (error.code, error.details["attempts"], error.retryable) == ("model_error", 3, False)
     assert len(asking.failures) == 3
+
+
+def test_an_error_goes_by_the_name_of_the_definition_and_keeps_the_models_own_as_its_cause() -> None:
+    asking = Asking()
+    own = failing(retryable=False)
+
+    error = error_of(lambda: asking.run(chain(ScriptedModel(own))))
+
+    assert (error.model, asking.failures[0].model, error.__cause__) == ("m0", "m0", own)
 
 
 def test_an_exception_of_a_function_is_an_error_of_its_model_and_retried() -> None:
@@ -422,3 +441,54 @@ def test_f1_a_model_without_vision_gets_the_names_of_pictures_only() -> None:
 
     assert blind.requests[0].messages[0].attachments == (Attachment("a.png", "image/png", path="/a.png"), text)
     assert seeing.requests[0].messages == request.messages
+
+
+def in_body(models: list[ResolvedModel], seen: list[object]) -> FunctionAgent[Coroutine[object, object, None]]:
+    """Make an agent that asks models as the step loop does."""
+
+    async def asker(state: ThreadState) -> None:
+        execution = current_execution.get()
+        assert execution is not None
+        response = await call(
+            models, HELLO, begin=execution.begin, sleep=execution.sleep, clock=execution.services.timers,
+            on_delta=seen.append,
+        )  # fmt: skip
+        await state.inject_message("assistant", response.text)
+
+    return agent(asker, name="asker")
+
+
+def test_in_an_execution_time_limits_and_waits_go_by_the_runtimes_clock(
+    runtime: Runtimes, probe: Callable[..., Probe], fake_clock: FakeClock
+) -> None:
+    pause = Pause()
+    models = chain(ScriptedModel(failing(), ["half", pause]), ScriptedModel("fallback"))
+    thread = runtime(in_body(models, [])).create_thread("asker").result()
+
+    with probe(thread) as seen:
+        thread.submit("hello").result()
+        fake_clock.wait_for_timers(2)  # the runtime's own, and the wait for the second attempt
+        fake_clock.advance(1.0)
+        pause.reached()
+        fake_clock.wait_for_timers(2)
+        fake_clock.advance(45)
+        seen.until_status("idle")
+
+    assert thread.messages().result().messages[-1].content == "fallback"
+
+
+def test_an_interrupted_execution_closes_the_stream_of_its_model(
+    runtime: Runtimes, probe: Callable[..., Probe]
+) -> None:
+    pause, deltas = Pause(), []
+    model, fallback = ScriptedModel(["half", pause]), ScriptedModel("never")
+    thread = runtime(in_body(chain(model, fallback), deltas)).create_thread("asker").result()
+
+    with probe(thread) as seen:
+        receipt = thread.submit("hello").result()
+        pause.reached()
+        thread.interrupt(receipt.execution_id).result()
+        seen.until_status("idle")
+    model.wait_closed()
+
+    assert (deltas, fallback.requests) == ([TextDelta("half")], [])

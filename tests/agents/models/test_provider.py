@@ -8,6 +8,7 @@ import sys
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import pydantic_ai.models.openai  # noqa: F401 - takes long, and would be counted to the first test that needs it
 import pytest
 
 from tests.agents.models.asking import HELLO, Asking, chain, error_of, turns
@@ -413,6 +414,7 @@ except Exception as error:
     assert done.stdout.strip() == "ExtraMissing extra_missing"
 
 
+@pytest.mark.slow
 def test_importing_the_models_imports_no_provider() -> None:
     program = (
         "import sys, treadle.agents.models.provider; print([m for m in sys.modules if m.startswith('pydantic_ai')])"

@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import (
     FinalResultEvent,
+    ModelResponse,
     ModelResponseStreamEvent,
     PartDeltaEvent,
     PartEndEvent,
@@ -24,8 +25,8 @@ from pydantic_ai.messages import (
     ToolCallPartDelta,
 )
 
-from treadle.agents.models import ReasoningDelta, TextDelta, ToolCallDelta
-from treadle.agents.models.provider_reply import Listener, error_of
+from treadle.agents.models import Finished, ModelError, ReasoningDelta, TextDelta, ToolCallDelta, Usage
+from treadle.agents.models.provider_reply import Listener, error_of, finished_of
 
 ALIVE = TextDelta("")
 
@@ -99,3 +100,30 @@ def test_an_error_says_whether_it_may_pass(error: Exception, retryable: bool) ->
 
 def test_an_error_without_words_is_named() -> None:
     assert str(error_of("m", OSError(), None)) == "model 'm' failed: OSError"
+
+
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        (ModelResponse([], finish_reason="stop"), "stop"),
+        (ModelResponse([], provider_details={"finish_reason": "eos"}), "eos"),
+    ],
+)
+def test_an_end_has_a_reason_the_librarys_or_the_providers_own(response: ModelResponse, reason: str) -> None:
+    assert finished_of(response, "m") == Finished(Usage(), reason)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        ModelResponse([TextPart("half")]),
+        ModelResponse([], provider_details={"timestamp": 1}),
+        ModelResponse([], finish_reason="stop", state="incomplete"),
+        ModelResponse([], finish_reason="error"),
+    ],
+)
+def test_what_is_no_end_is_an_error_that_may_pass(response: ModelResponse) -> None:
+    with pytest.raises(ModelError) as cut:
+        finished_of(response, "m")
+
+    assert cut.value.retryable

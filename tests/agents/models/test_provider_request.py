@@ -233,9 +233,11 @@ def test_thoughts_are_sent_back_where_they_are_given() -> None:
     assert "hm" in json.dumps(said[1])
 
 
-def test_a_model_that_cannot_be_told_not_to_repeat_is_not_told() -> None:
+def test_a_provider_is_not_told_what_it_has_no_setting_for() -> None:
     class Deaf(TestModel):
-        unsupported_settings = frozenset({"max_retries"})
+        unsupported_settings = frozenset({"max_retries", "parallel_tool_calls"})
 
-    assert "max_retries" not in settings_of(Deaf(), ModelRequest(HELLO), {})
+    settings = settings_of(Deaf(), ModelRequest(HELLO, (LOOK,), parallel_tool_calls=False), {})
+
+    assert {"max_retries", "parallel_tool_calls"} & {*settings} == set()
     assert settings_of(TestModel(), ModelRequest(HELLO), {})["max_retries"] == 0
