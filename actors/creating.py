@@ -21,6 +21,7 @@ from ..protocol.limits import TAG_LENGTH_MAX, TAGS_MAX
 from ..protocol.values import JsonObject, check_value
 from ..storage.batch import Answer
 from ..storage.reading import thread_number
+from .bodies import tell_created
 from .building import Building
 from .handle import Thread
 from .mailbox import Mail
@@ -114,8 +115,10 @@ def _hand_over(services: Services, event: ThreadCreated, now: int, reserved: str
             return
         entry = services.directory.enter(event.thread_id, number)
         services.hub.published(entry, None, at_rest(number, facts), [], answer.change)
-        reply.set(Thread(services, event.thread_id, entry))
+        thread = Thread(services, event.thread_id, entry)
+        reply.set(thread)
         services.hub.flush(entry)
+        tell_created(services, event.agent_id, thread)
 
     def confirm(answer: Answer) -> None:
         # Publishing belongs to the dispatcher's worker; a runtime that closed meanwhile has no watchers left.

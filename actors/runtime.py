@@ -16,6 +16,7 @@ from ..protocol.limits import LOOP_SILENT_S, RELEASE_TIMEOUT_S, WORKERS_MAX
 from ..protocol.triggers import Delete, Terminate
 from . import forking
 from .apart import apart, awaited_apart, runs_loop
+from .bodies import bind, by_name
 from .clock import SystemClock
 from .closing import drain
 from .creating import create_thread
@@ -106,7 +107,7 @@ class Runtime:
         if loop not in (None, "own", "caller"):
             raise _bad_option("loop is 'own' or 'caller'", loop)
         self._loop_kind = loop
-        self._agents = _by_name(agents)
+        self._agents = by_name(agents)
         self._workers = workers
         self._store = store
         self._clock = clock or SystemClock()
@@ -124,6 +125,7 @@ class Runtime:
         """Open the store, settle what a dead process left, start what waits. Blocks until the former is durable.
 
         Raises:
+            InvalidDefinitions: its agents do not fit together; the store was not opened.
             StoreInUse, NotAStore, SchemaTooNew: nothing was changed.
         """
         if self._loop_kind == "caller":
@@ -155,6 +157,7 @@ class Runtime:
         with self._lock:
             if self._services is not None:
                 raise CallerError("a runtime is opened once; make a new one")
+            bind(self._agents)
             services = Services()
             services.boot = self._store.open()
             self._fill(services, loop)
@@ -370,23 +373,6 @@ class Runtime:
         if taking and self._services.closing:
             raise RuntimeClosed("the runtime is closing or closed")
         return self._services
-
-
-def _by_name(agents: Iterable[Body]) -> dict[str, Body]:
-    bodies: dict[str, Body] = {}
-    for body in agents:
-        name = getattr(body, "name", None)
-        if not callable(getattr(body, "run", None)) or getattr(body, "runs_on", None) not in ("loop", "worker"):
-            raise InvalidInput(
-                f"{shorten(body)} is no agent: it needs name, runs_on ('loop' or 'worker') and run(execution); use @agent",
-                code="invalid_agent",
-                value=shorten(body),
-            )
-        check_id("agent name", name)
-        if name in bodies:
-            raise InvalidInput(f"two agents are named {name!r}", code="invalid_agent", value=name)
-        bodies[body.name] = body
-    return bodies
 
 
 def _check_option(name: str, value: object) -> float | int:

@@ -5,6 +5,7 @@ TreadleError                      code, details, to_wire()
 ├── CallerError                   the call cannot be right; nothing was written; repeating it changes nothing
 │   ├── InvalidInput              invalid_id, empty_content, invalid_content, invalid_value, invalid_cursor, ...
 │   ├── LimitExceeded             names the limit and the size met
+│   ├── InvalidDefinitions        all that is wrong with a runtime's agents and what they name
 │   ├── ThreadNotFound, ExecutionNotFound, AgentNotFound, InputNotFound, MessageNotFound
 │   ├── ThreadExists, ThreadTerminated, IdempotencyConflict, InputWithdrawn
 │   ├── CursorConflict            another generation, or beyond the head
@@ -39,6 +40,7 @@ __all__ = [
     "InputNotFound",
     "InputWithdrawn",
     "InternalError",
+    "InvalidDefinitions",
     "InvalidInput",
     "LimitExceeded",
     "MessageNotFound",
@@ -135,6 +137,12 @@ class LimitExceeded(CallerError):
     """A named limit was met; `details` has `limit`, `maximum` and `met`."""
 
     code = "limit_exceeded"
+
+
+class InvalidDefinitions(CallerError):
+    """A runtime's agents, or what they name, do not fit together; `details` has all `problems`, one sentence each."""
+
+    code = "invalid_definitions"
 
 
 class ThreadNotFound(CallerError):
