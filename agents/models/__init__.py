@@ -4,6 +4,7 @@ from .calling import ResolvedModel, call
 from .collecting import Collector, collect
 from .errors import ExtraMissing, ModelError
 from .function_model import FunctionModel
+from .provider import ProviderModel, model_from_env
 from .seam import (
     Attachment,
     Delta,
@@ -34,6 +35,7 @@ __all__ = [
     "ModelMessage",
     "ModelRequest",
     "ModelResponse",
+    "ProviderModel",
     "Reasoning",
     "ReasoningDelta",
     "ResolvedModel",
@@ -45,4 +47,5 @@ __all__ = [
     "Usage",
     "call",
     "collect",
+    "model_from_env",
 ]
