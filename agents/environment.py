@@ -85,18 +85,13 @@ class Environment:
 
 
 class Layers(NamedTuple):
-    """The sources of a thread's variables, the one that wins first (contract I.20).
-
-    Attributes:
-        declared: the types that the current prompt declares; they hold for values that carry none of their own.
-    """
+    """The sources of a thread's variables, the one that wins first (contract I.20); what definitions hold is secret."""
 
     thread: Mapping[str, EnvValue] = _NOTHING
     agent: Mapping[str, str] = MappingProxyType({})
     prompt: Mapping[str, str] = MappingProxyType({})
     user: Mapping[str, EnvValue] = _NOTHING
     instance: Mapping[str, EnvValue] = _NOTHING
-    declared: Mapping[str, EnvType] = MappingProxyType({})
 
     def find(self, name: str) -> EnvValue | None:
         """Return a variable from the first source that has it."""
@@ -104,7 +99,7 @@ class Layers(NamedTuple):
             return self.thread[name]
         for layer in (self.agent, self.prompt):
             if name in layer:
-                return EnvValue(layer[name], self.declared.get(name, "secret"))
+                return EnvValue(layer[name])
         return self.user.get(name) or self.instance.get(name)
 
     def secrets(self) -> Iterator[tuple[str, str]]:
@@ -112,7 +107,7 @@ class Layers(NamedTuple):
         for layer in (self.thread, self.user, self.instance):
             yield from ((name, one.value) for name, one in layer.items() if one.type == "secret")
         for plain in (self.agent, self.prompt):
-            yield from ((name, value) for name, value in plain.items() if self.declared.get(name) != "text")
+            yield from plain.items()
 
 
 def check_variable(name: object, value: object, kind: object = None) -> None:

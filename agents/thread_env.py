@@ -77,12 +77,12 @@ class ThreadEnv:
         """Return a variable's type; `secret` for one that nobody has."""
         layers, _broken = self._layers()
         found = layers.find(name)
-        return layers.declared.get(name, "secret") if found is None else found.type
+        return "secret" if found is None else found.type
 
     def set(self, name: str, value: str, kind: EnvType | None) -> Reply[None]:
         """Store a variable of the thread. Raises: what reading the store raises."""
         with self._lock:
-            stored, _broken = self._stored({})
+            stored, _broken = self._stored()
             known = stored.get(name)
             set_to = EnvValue(value, kind or ("secret" if known is None else known.type))
             self._setting[name] = set_to
@@ -126,15 +126,13 @@ class ThreadEnv:
 
     def _layers(self) -> tuple[Layers, frozenset[str]]:
         agent, prompt = self._scene.agent, self._scene.prompt
-        declared = {one.name: one.type for one in (() if prompt is None else prompt.variables)}
-        thread, broken = self._stored(declared)
+        thread, broken = self._stored()
         layers = Layers(
             thread,
             {} if agent is None else agent.env,
             {} if prompt is None else prompt.env,
             self._of_user(),
             self.environment.instance,
-            declared,
         )
         return layers, broken
 
@@ -143,10 +141,11 @@ class ThreadEnv:
             self._user = self.environment.of_user(self._access.user_id)
         return self._user
 
-    def _stored(self, declared: Mapping[str, EnvType]) -> tuple[dict[str, EnvValue], frozenset[str]]:
+    def _stored(self) -> tuple[dict[str, EnvValue], frozenset[str]]:
         """Return what the thread was created with and what was set since, and the names of what does not open."""
         if self._creation is None:
             self._creation = read_created(self._access.services, self._access.entry).env or {}
+        declared = self._declared_types()
         values = {name: EnvValue(value, declared.get(name, "secret")) for name, value in self._creation.items()}
         broken: set[str] = set()
         for name, record in self._records().items():
@@ -159,6 +158,12 @@ class ThreadEnv:
             values.update(self._setting)
             broken.difference_update(self._setting)
         return values, frozenset(broken)
+
+    def _declared_types(self) -> dict[str, EnvType]:
+        """Return the types that the current prompt states; they hold for what a thread is created with, which has none."""
+        prompt = self._scene.prompt
+        stated = () if prompt is None else prompt.variables
+        return {one.name: one.type for one in stated if "type" in one.model_fields_set}
 
     def _records(self) -> dict[str, JsonObject]:
         records = self._access.get_internal(ENV_KEY).result()
@@ -183,7 +188,9 @@ class ThreadEnv:
 
     def _refresh(self, layers: Layers) -> None:
         # Those that were met stay met: a value that was set anew may still stand in what a tool has read before.
-        pairs = list(dict.fromkeys([*self._pairs, *layers.secrets(), *self._declared_secrets()]))
+        shown = {(name, one.value) for name, one in layers.thread.items() if one.type == "text"}
+        met = dict.fromkeys([*self._pairs, *layers.secrets(), *self._declared_secrets()])
+        pairs = [pair for pair in met if pair not in shown]
         if self._redactor is None or pairs != self._pairs:
             self._pairs, self._redactor = pairs, Redactor(pairs)
 
@@ -194,6 +201,5 @@ class ThreadEnv:
             return []
         pairs: list[tuple[str, str]] = []
         for prompt in map(definitions.prompt, definitions.prompt_names()):
-            shown = {one.name for one in prompt.variables if one.type == "text"}
-            pairs += [(name, value) for name, value in prompt.env.items() if name not in shown]
+            pairs += prompt.env.items()
         return pairs

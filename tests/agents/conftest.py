@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.agents.declared import Declared
 from tests.agents.stage import Stage, in_coroutine, in_function
 from treadle.storage import LmdbStore, MemoryStore
 
@@ -23,3 +24,10 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> MemoryStore | LmdbS
 def stage(request: pytest.FixtureRequest, store: MemoryStore | LmdbStore, always_evict: bool) -> Iterator[Stage]:
     with Stage(store, in_coroutine if request.param == "coroutine" else in_function, always_evict=always_evict) as made:
         yield made
+
+
+@pytest.fixture(params=["coroutine", "function"])
+def declared(request: pytest.FixtureRequest, store: MemoryStore | LmdbStore, always_evict: bool) -> Iterator[Declared]:
+    made = Declared(store, blocking=request.param == "function", always_evict=always_evict)
+    yield made
+    made.close()

@@ -34,17 +34,18 @@ def test_an_empty_value_is_a_value() -> None:
     assert layers.find("X") == EnvValue("")
 
 
-def test_definitions_are_secret_unless_declared_to_be_text() -> None:
-    """Contract D.6 env_type: secret by default and in definitions; others carry their own."""
+def test_what_definitions_hold_is_secret_and_others_carry_their_own_type() -> None:
+    """Contract D.6 env_type: secret by default and in definitions."""
     layers = Layers(
-        agent={"A": "1111", "B": "2222"},
+        thread={"T": EnvValue("0000")},
+        agent={"A": "1111"},
+        prompt={"P": "2222"},
         user={"U": EnvValue("3333", "text")},
-        instance={"I": EnvValue("4444")},
-        declared={"B": "text"},
+        instance={"I": EnvValue("4444", "text")},
     )
 
-    types = {name: found.type for name in "ABUI" if (found := layers.find(name)) is not None}
-    assert types == {"A": "secret", "B": "text", "U": "text", "I": "secret"}
+    types = {name: found.type for name in "TAPUI" if (found := layers.find(name)) is not None}
+    assert types == {"T": "secret", "A": "secret", "P": "secret", "U": "text", "I": "text"}
 
 
 def test_a_secret_that_another_source_hides_is_a_secret_all_the_same() -> None:
