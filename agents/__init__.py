@@ -6,6 +6,7 @@ from .definitions import DefinitionNotFound, Definitions, Offered
 from .execution_state import ExecutionState
 from .handler import Handler, handler
 from .hook import Hook, hook
+from .loading import load_agents
 from .model_definition import Model
 from .models.seam import Reasoning
 from .prompt import EnvPart, IncludePart, Prompt, PromptTool, SubPrompt, TextPart
@@ -44,5 +45,6 @@ __all__ = [
     "agent",
     "handler",
     "hook",
+    "load_agents",
     "tool",
 ]
