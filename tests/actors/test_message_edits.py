@@ -394,7 +394,8 @@ def test_edits_that_come_after_the_end_of_acceptance_are_fenced_in_order(
     (message,) = said(on, thread, "a")
     started(on, thread)
     puppet.returns()
-    on.body()
+    while on.body():
+        pass
     mine, theirs = (
         puppet.execution.update_message(message.id, {"content": "b"}),
         thread.update_message(message.id, content="c"),
