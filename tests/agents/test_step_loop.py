@@ -1,0 +1,607 @@
+"""The loop does what its table says, in the contract's order, and ends with each of its stop reasons."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
+from treadle.agents.agent_definition import Agent
+from treadle.agents.handler import handler
+from treadle.agents.hook import hook
+from treadle.agents.hooks import BlockRun
+from treadle.agents.models.errors import ModelError
+from treadle.agents.side import Binding, Side
+from treadle.agents.testing.scripted_model import Pause, ScriptedModel
+from treadle.agents.tool import tool
+from treadle.agents.tool_result import ToolResult
+from treadle.storage import MemoryStore
+
+if TYPE_CHECKING:
+    from treadle.agents.thread_state import ThreadState
+
+
+@tool
+async def add(state: ThreadState, a: int, b: int) -> str:
+    """Add two numbers."""
+    return str(a + b)
+
+
+@tool
+async def broken(state: ThreadState) -> str:
+    """Fail."""
+    raise ValueError("no such order 17")
+
+
+@tool
+async def stop(state: ThreadState) -> str:
+    """Stop the loop."""
+    assert state.execution is not None
+    state.execution.stop()
+    return "stopping"
+
+
+@tool
+async def over(state: ThreadState, text: str | None = None) -> str:
+    """End the session."""
+    await state.stop_session(result=text)
+    return "over"
+
+
+@tool
+async def done(state: ThreadState, summary: str = "") -> ToolResult:
+    """Finish, unless there is nothing to say."""
+    if summary == "bad":
+        return ToolResult(status="error", error="say something")
+    return ToolResult(status="success", result="noted")
+
+
+def forcing(side: str) -> Any:
+    @tool(name=f"force_{side}")
+    async def force(state: ThreadState) -> str:
+        """Force a turn."""
+        assert state.execution is not None
+        state.execution.force_turn(side)
+        return f"to {side}"
+
+    return force
+
+
+# F.1, F.2: the order
+
+
+def test_a_step_stores_its_calls_runs_its_tools_and_asks_again() -> None:
+    """Contract F.1 order; F.2 row 12: the response is stored, its tools run, results are stored, then the next step."""
+    agent, model = beside_a_human(["Let me see. ", call("add", a=1, b=2)], "Three.", tools=[add])
+    with Play(agent) as play:
+        record = play.say("1 + 2?")
+
+        assert (record.outcome, record.reason) == ("succeeded", "stop_on_response")
+        assert play.told() == [
+            ("user", "1 + 2?"), ("assistant", "Let me see. "), ("tool", "3"), ("assistant", "Three."),
+        ]  # fmt: skip
+        assert play.results() == {"c1": [("success", "3")]}
+        told = [(one.role, one.content) for one in model.requests[1].messages]
+        assert told == [
+            ("system", "This is p."), ("user", "1 + 2?"), ("assistant", "Let me see. "), ("tool", "3"),
+        ]  # fmt: skip
+
+
+def test_a_response_and_its_results_are_durable_before_anything_follows_them() -> None:
+    """Contract F.1 stored first: a tool finds its own call in history, the next request finds the result there."""
+    seen: list[list[tuple[str, str | None]]] = []
+
+    @tool
+    async def look(state: ThreadState) -> str:
+        """Look at the stored history."""
+        page = await state.get_messages()
+        seen.append([(one.role, one.tool_calls and "calls") for one in page.messages])
+        return "looked"
+
+    agent, _ = beside_a_human(call("look"), lambda request: f"{len(seen)} looks", tools=[look])
+    with Play(agent) as play:
+        play.say()
+
+        assert seen == [[("user", None), ("assistant", "calls")]]
+        assert play.told()[-1] == ("assistant", "1 looks")
+
+
+def test_what_waits_joins_before_the_next_model_step_and_never_between_a_call_and_its_result() -> None:
+    """Contract F.2 row 2; D.4 active; D.4 drain: a queued message joins once the calls of the step have their results."""
+
+    @tool
+    async def queue(state: ThreadState) -> str:
+        """Queue a message meanwhile."""
+        await state.queue_message("and quickly")
+        assert await state.checkpoint() == []
+        return "queued"
+
+    agent, model = beside_a_human([call("queue", "c1"), call("queue", "c2")], "Yes.", tools=[queue])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert record.reason == "stop_on_response"
+        assert play.told() == [
+            ("user", "go"), ("assistant", None), ("tool", "queued"), ("tool", "queued"), ("user", "and quickly"),
+            ("user", "and quickly"), ("assistant", "Yes."),
+        ]  # fmt: skip
+        assert [one.status for one in play.messages()] == ["completed"] * 7
+        assert [one.content for one in model.requests[1].messages][-2:] == ["and quickly"] * 2
+
+
+def test_a_steer_that_was_accepted_while_the_model_spoke_is_answered_in_the_same_execution() -> None:
+    """Contract F.2 row 2: a steer is read by one further step, although the response would have ended the turn."""
+    pause = Pause()
+    agent, model = beside_a_human(["One mo", pause, "ment."], "As you wish.")
+    with Play(agent) as play:
+        execution_id = play.submit()
+        pause.reached()
+        steered = play.thread.steer(execution_id, "shorter").result(PATIENCE_S)
+        pause.release()
+        record = play.end(execution_id)
+
+        assert steered.disposition == "accepted"
+        assert record.reason == "stop_on_response"
+        assert play.told() == [
+            ("user", "go"), ("assistant", "One moment."), ("user", "shorter"), ("assistant", "As you wish."),
+        ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("role", "sides"), [("user", "ab"), ("assistant", "ba")])
+def test_the_role_of_the_first_message_chooses_the_side_that_acts(role: str, sides: str) -> None:
+    """Contract D.4 role: a `user` message makes side A act, an `assistant` one side B."""
+    acted: list[str] = []
+
+    def says(side: str) -> Any:
+        def said(request: Any) -> str:
+            acted.append(side)
+            return f"{side} speaks"
+
+        return said
+
+    first, _ = prompt("first", says("a"))
+    second, _ = prompt("second", says("b"))
+    agent = Agent(name="two", side_a=Side(prompt=first, max_steps=1), side_b=Side(prompt=second, max_steps=1))
+    with Play(agent) as play:
+        record = play.queue("begin", role)
+
+        assert record.reason == "max_side_steps"
+        assert "".join(acted) == sides
+
+
+# C.1 and E.2: how it ends
+
+
+def test_text_without_calls_beside_a_human_ends_as_stop_on_response() -> None:
+    """Contract C.1 stop_on_response; E.2 stop_on_response; E.1 session: the human is to answer."""
+    agent, model = beside_a_human("Hello.")
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == (
+            "succeeded",
+            "stop_on_response",
+            ("idle", "stop_on_response"),
+        )
+        assert len(model.requests) == 1
+
+
+def test_the_stop_tool_ends_the_turn_and_its_argument_is_what_was_said() -> None:
+    """Contract C.1 stop_tool; E.2 stop_tool; E.2 stop_tool_response_property: the argument becomes the content."""
+    side = {"stop_tool": "done", "stop_tool_response_property": "summary"}
+    agent, model = beside_a_human(["Thinking aloud", call("done", summary="All is well.")], tools=[done], side=side)
+    with Play(agent) as play:
+        record = play.say()
+
+        assert record.reason == "stop_tool"
+        assert play.told() == [("user", "go"), ("assistant", "All is well."), ("tool", "noted")]
+        assert len(model.requests) == 1
+
+
+def test_a_side_with_a_stop_tool_only_goes_on_after_text() -> None:
+    """Contract E.2 stop_tool: without `stop_on_response` text does not end the turn."""
+    side = {"stop_on_response": False, "stop_tool": "done", "stop_tool_response_property": "summary"}
+    agent, model = beside_a_human("Hm.", call("done", summary="So."), tools=[done], side=side)
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.reason, len(model.requests)) == ("stop_tool", 2)
+
+
+def test_a_side_without_a_stop_condition_gives_the_turn_away_after_each_step() -> None:
+    """Contract E.2 turn end; C.1 awaiting_human: a step that ended the turn by no condition leaves it to the human."""
+    agent, model = beside_a_human(call("add", a=1, b=1), tools=[add], side={"stop_on_response": False})
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.reason, len(model.requests)) == ("awaiting_human", 1)
+        assert play.results() == {"c1": [("success", "2")]}
+
+
+def test_a_manual_stop_condition_leaves_the_end_to_code() -> None:
+    """Contract E.2 manual stop: neither text nor calls end the turn; `stop()` does."""
+    side = {"stop_on_response": False, "manual_stop_condition": True}
+    agent, model = beside_a_human("One.", "Two.", call("stop"), tools=[stop], side=side)
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.reason, len(model.requests)) == ("stopped", 3)
+
+
+def test_a_human_side_a_parks_at_once() -> None:
+    """Contract C.1 awaiting_human; F.2 row 5: the acting side is human, so nobody is asked."""
+    made, model = prompt("b")
+    agent = Agent(name="reversed", side_a=Side(human=True), side_b=Side(prompt=made))
+    with Play(agent) as play:
+        record = play.say("for side A")
+
+        assert (record.outcome, record.reason, model.requests) == ("succeeded", "awaiting_human", [])
+
+
+def test_stop_ends_the_loop_after_the_tool_that_runs_and_answers_the_other_calls() -> None:
+    """Contract B stop; B stop and calls; C.1 stopped; B stopped; B stopped_by: each call has exactly one result."""
+    seen: list[Any] = []
+
+    @tool
+    async def halt(state: ThreadState) -> str:
+        """Stop, and look."""
+        assert state.execution is not None
+        seen.append((state.execution.stopped, state.execution.stopped_by))
+        state.execution.stop()
+        seen.append((state.execution.stopped, state.execution.stopped_by))
+        return "halted"
+
+    agent, model = beside_a_human(
+        [call("add", "c1", a=1, b=1), call("halt", "c2"), call("add", "c3", a=2, b=2)], tools=[add, halt]
+    )
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == ("succeeded", "stopped", ("idle", "stopped"))
+        results = play.results()
+        assert (results["c1"], results["c2"]) == ([("success", "2")], [("success", "halted")])
+        assert [status for status, _ in results["c3"]] == ["error"]
+        assert "not run" in str(results["c3"][0][1])
+        assert seen == [(False, None), (True, "a")]
+        assert len(model.requests) == 1
+
+
+@pytest.mark.parametrize(("field", "reason"), [("session_stop", "session_stop"), ("session_fail", "session_fail")])
+def test_a_bound_tool_that_succeeds_ends_the_session(field: str, reason: str) -> None:
+    """Contract C.1 session_stop; C.1 session_fail; E.2 session_stop; E.2 session_fail; E.2 message property; E.2 session end: by a success only."""
+    side = {field: Binding(name="done", message_property="summary")}
+    agent, model = beside_a_human(
+        call("done", "c1", summary="bad"),
+        call("done", "c2", summary="It is finished."),
+        "Again.",
+        tools=[done],
+        side=side,
+    )
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == ("succeeded", reason, ("idle", reason))
+        assert play.results() == {
+            "c1": [("error", "Failed to execute tool: say something")], "c2": [("success", "It is finished.")],
+        }  # fmt: skip
+        assert play.say("more").reason == "stop_on_response"  # the thread lives on
+
+
+def test_attachments_that_are_not_there_are_a_tool_error_and_end_no_session() -> None:
+    """Contract E.2 session_stop: threads have no files yet, so any path that is named is missing."""
+    side = {"session_stop": Binding(name="report", attachments_property="files")}
+
+    @tool
+    async def report(state: ThreadState, files: list[str]) -> str:
+        """Report."""
+        return "reported"
+
+    agent, _ = beside_a_human(call("report", files=["/a.txt"]), "Sorry.", tools=[report], side=side)
+    with Play(agent) as play:
+        record = play.say()
+
+        assert record.reason == "stop_on_response"
+        ((status, text),) = play.results()["c1"]
+        assert (status, "/a.txt" in str(text)) == ("error", True)
+
+
+def test_a_bound_status_tool_leaves_the_session_alone() -> None:
+    """Contract E.2 session_status: its text is the thread's label, which nobody has a list for yet."""
+    side = {"session_status": Binding(name="done", message_property="summary")}
+    agent, _ = beside_a_human(call("done", summary="Working."), "Hello.", tools=[done], side=side)
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.results() == {"c1": [("success", "noted")]}
+
+
+def test_stop_session_ends_as_state_stop_session() -> None:
+    """Contract C.1 state_stop_session: after the tool that called it; other calls of the step still run."""
+    agent, model = beside_a_human([call("over", "c1"), call("add", "c2", a=1, b=1)], tools=[over, add])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason) == ("succeeded", "state_stop_session")
+        assert play.results() == {"c1": [("success", "over")], "c2": [("success", "2")]}
+        assert len(model.requests) == 1
+
+
+def test_a_side_takes_no_more_steps_than_it_may() -> None:
+    """Contract C.1 max_side_steps; E.2 max_steps; F.2 row 6: the step beyond the limit does not begin."""
+    agent, model = beside_a_human(
+        call("add", "c1", a=1, b=1), call("add", "c2", a=1, b=1), "Never said.", tools=[add], side={"max_steps": 2}
+    )
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == (
+            "succeeded",
+            "max_side_steps",
+            ("idle", "max_side_steps"),
+        )
+        assert len(model.requests) == 2
+
+
+def test_a_steer_does_not_extend_a_limit_and_is_not_consumed() -> None:
+    """Contract F.2 row 6: a steer that the last allowed step left unread joins history as not consumed."""
+    pause = Pause()
+    agent, model = beside_a_human([pause, call("add", a=1, b=1)], tools=[add], side={"max_steps": 1})
+    with Play(agent) as play:
+        execution_id = play.submit()
+        pause.reached()
+        play.thread.steer(execution_id, "hurry").result(PATIENCE_S)
+        pause.release()
+        record = play.end(execution_id)
+
+        assert record.reason == "max_side_steps"
+        metadata = play.messages()[-1].metadata or {}
+        assert (metadata["consumed"], metadata["reason"]) == (False, "max_side_steps")
+
+
+def test_an_execution_takes_no_more_steps_than_any_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract C.1 max_total_steps; F.3 total steps: it fails, since a loop of that length is a fault."""
+    monkeypatch.setattr("treadle.agents.step_loop.TOTAL_STEPS_MAX", 3)
+    agent, model = beside_a_human(tools=[add])
+    model.add(*[call("add", f"c{rank}", a=rank, b=1) for rank in range(5)])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == (
+            "failed",
+            "max_total_steps",
+            ("failed", "max_total_steps"),
+        )
+        assert record.error is not None and record.error.type == "MaxTotalSteps"
+        assert len(model.requests) == 3
+
+
+def test_a_larger_limit_of_a_side_raises_the_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract F.3 total steps: a side's own limit, where that is larger."""
+    monkeypatch.setattr("treadle.agents.step_loop.TOTAL_STEPS_MAX", 2)
+    agent, model = beside_a_human(tools=[add], side={"max_steps": 4})
+    model.add(*[call("add", f"c{rank}", a=rank, b=1) for rank in range(5)])
+    with Play(agent) as play:
+        assert play.say().reason == "max_side_steps"
+        assert len(model.requests) == 4
+
+
+def test_the_same_tool_error_eight_times_in_a_row_fails_the_execution() -> None:
+    """Contract C.1 repeated_tool_error; F.3 repeated errors: numbers in it do not make it another one."""
+    agent, model = beside_a_human(tools=[broken, add])
+    model.add(call("broken", "c0"), call("add", "c1", a=1, b=1))
+    model.add(*[call("broken", f"d{rank}") for rank in range(9)])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason) == ("failed", "repeated_tool_error")
+        assert len(model.requests) == 2 + 8
+
+
+def test_a_hook_that_blocks_fails_the_execution_with_its_words_in_history() -> None:
+    """Contract C.1 hook_blocked: the model is not asked, and an assistant message says why."""
+
+    @hook("prefilter_llm_history", id="never")
+    async def never(state: ThreadState, messages: list[Any]) -> list[Any]:
+        raise BlockRun("not on Sundays")
+
+    agent, model = beside_a_human(hooks=[never])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()[0]) == ("failed", "hook_blocked", "failed")
+        assert play.told() == [("user", "go"), ("assistant", "not on Sundays")]
+        assert model.requests == []
+
+
+def test_an_error_of_the_step_fails_the_execution_and_leaves_a_message() -> None:
+    """Contract C.1 step_error; F.3 step error: a failed row of the acting side says so."""
+    agent, _ = beside_a_human(ModelError("the model is gone", model="p-model"))
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == ("failed", "step_error", ("failed", "step_error"))
+        assert record.error is not None and record.error.type == "ModelError"
+        last = play.messages()[-1]
+        assert (last.role, last.status) == ("assistant", "failed")
+        assert str(last.content).startswith("The agent run failed unexpectedly: ")
+        assert "the model is gone" in str(last.content)
+        assert play.say("again").outcome == "failed"  # and the thread takes work at once
+
+
+def test_a_user_who_interrupts_leaves_a_row_that_says_so() -> None:
+    """Contract C.1 aborted_by_user: the response that was on its way is thrown away, and its stream is closed."""
+    pause = Pause()
+    agent, model = beside_a_human(["Never", pause, " said"])
+    with Play(agent) as play:
+        execution_id = play.submit()
+        pause.reached()
+        play.thread.interrupt(execution_id).result(PATIENCE_S)
+        record = play.end(execution_id)
+
+        assert (record.outcome, record.reason) == ("cancelled", "aborted_by_user")
+        assert play.told() == [("user", "go"), ("system", "Execution stopped by user")]
+        model.wait_closed()
+
+
+def test_an_interruption_by_the_system_ends_as_aborted() -> None:
+    """Contract C.1 aborted: nobody is said to have stopped it."""
+    pause = Pause()
+    agent, _ = beside_a_human([pause])
+    with Play(agent) as play:
+        execution_id = play.submit()
+        pause.reached()
+        play.thread.terminate().result(PATIENCE_S)
+        record = play.end(execution_id)
+
+        assert (record.outcome, record.reason) == ("cancelled", "aborted")
+        assert play.told() == [("user", "go")]
+
+
+# B: what code sees
+
+
+def test_code_sees_the_side_the_steps_and_the_path() -> None:
+    """Contract B current_side; B step_count; B side_step_count; B prompt_path; B flow_id; B handler turns: as they are."""
+    seen: list[Any] = []
+
+    def note(state: ThreadState) -> None:
+        one = state.execution
+        assert one is not None
+        seen.append((one.current_side, one.step_count, one.side_a_step_count, one.side_b_step_count, one.prompt_path))
+        ids.add(one.flow_id)
+
+    ids: set[str] = set()
+
+    @tool
+    async def look(state: ThreadState) -> str:
+        """Look."""
+        note(state)
+        return "looked"
+
+    @handler
+    async def relay(state: ThreadState, message: Any) -> None:
+        note(state)
+        await state.inject_message("user", f"about {message.content}")
+        if len(seen) > 3:
+            await state.stop_session()
+
+    made, _ = prompt("talker", call("look"), "First.", call("look", "c2"), "Second.", tools=[look])
+    agent = Agent(name="two", side_a=Side(prompt=made), side_b=Side(handler=relay))
+    with Play(agent) as play:
+        record = play.say()
+
+        assert seen == [
+            ("a", 1, 1, 0, ["talker"]), ("b", 2, 2, 0, ["talker"]), ("a", 3, 3, 0, ["talker"]), ("b", 4, 4, 0, ["talker"]),
+        ]  # fmt: skip
+        assert ids == {record.execution_id}
+        assert record.reason == "state_stop_session"
+
+
+def test_what_a_tool_injects_is_in_the_live_history_of_later_tools() -> None:
+    """Contract B history is live; B message_history: silent messages too, and what a hook makes up is not there."""
+    seen: list[list[str | None]] = []
+
+    @tool
+    async def inject(state: ThreadState) -> str:
+        """Inject."""
+        await state.inject_message("system", "between", silent=True)
+        return "injected"
+
+    @tool
+    async def look(state: ThreadState) -> str:
+        """Look."""
+        assert state.execution is not None
+        seen.append([one.content for one in state.execution.message_history])
+        return "looked"
+
+    @hook("filter_messages", id="none_of_it")
+    async def none_of_it(state: ThreadState, messages: list[Any]) -> list[Any]:
+        return messages[-1:]
+
+    agent, model = beside_a_human(
+        [call("inject", "c1"), call("look", "c2")], "Done.", tools=[inject, look], hooks=[none_of_it]
+    )
+    with Play(agent) as play:
+        play.say()
+
+        assert seen == [["go", None, "between", "injected"]]
+        assert [one.role for one in model.requests[1].messages][0] == "system"
+
+
+# B: forced turns
+
+
+def two_prompts(
+    first: Any, second: Any, *, tools: Any = (), **options: Any
+) -> tuple[Agent, ScriptedModel, ScriptedModel]:
+    one, model_a = prompt("one", *first, tools=tools)
+    two, model_b = prompt("two", *second, tools=tools)
+    return Agent(**{"name": "two", "side_a": Side(prompt=one), "side_b": Side(prompt=two), **options}), model_a, model_b
+
+
+def test_forcing_the_own_side_goes_on_with_it_and_takes_a_stop_back() -> None:
+    """Contract B force_turn own; B force_turn once: the response after it ends the turn as ever."""
+
+    @tool
+    async def stop_and_force(state: ThreadState) -> str:
+        """Stop, then think again."""
+        assert state.execution is not None
+        state.execution.stop()
+        state.execution.force_turn("a")
+        return "on"
+
+    agent, model = beside_a_human(call("stop_and_force"), "Said.", tools=[stop_and_force])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert len(model.requests) == 2
+
+
+def test_forcing_the_other_side_switches_past_the_stop_conditions() -> None:
+    """Contract B force_turn other: A's turn is over although its response has calls."""
+    agent, model_a, model_b = two_prompts([call("force_b")], [call("over", "c2")], tools=[forcing("b"), over])
+    with Play(agent) as play:
+        assert play.say().reason == "state_stop_session"
+        assert (len(model_a.requests), len(model_b.requests)) == (1, 1)
+
+
+def test_forcing_a_human_side_parks() -> None:
+    """Contract B force_turn human; C.1 forced_human_turn: the human is next."""
+    agent, model = beside_a_human(call("force_b"), tools=[forcing("b")])
+    with Play(agent) as play:
+        record = play.say()
+
+        assert (record.outcome, record.reason, play.state()) == (
+            "succeeded",
+            "forced_human_turn",
+            ("idle", "forced_human_turn"),
+        )
+        assert len(model.requests) == 1
+
+
+# E.2: the cap on turns
+
+
+def test_two_sides_take_turns_until_the_cap_is_met() -> None:
+    """Contract C.1 max_session_turns; E.2 max_session_turns; E.1 turn; E.1 step; F.2 row 4: both completed as many."""
+    agent, model_a, model_b = two_prompts(["a1", "a2"], ["b1", "b2"], max_session_turns=2)
+    with Play(agent) as play:
+        record = play.say("begin")
+
+        assert (record.outcome, record.reason) == ("succeeded", "max_session_turns")
+        assert play.told() == [
+            ("user", "begin"), ("assistant", "a1"), ("user", "b1"), ("assistant", "a2"), ("user", "b2"),
+        ]  # fmt: skip
+
+
+def test_the_turns_of_a_session_are_durable_and_begin_anew_with_the_next() -> None:
+    """Contract E.2 turn counters; E.2 max_session_turns: a human's turn is one inbound message."""
+    agent, model = beside_a_human("1", "2", "3", "4", max_session_turns=2)
+    store = MemoryStore()
+    with Play(agent, store=store) as play:
+        thread_id = play.thread.id
+        assert play.say("one").reason == "stop_on_response"
+    with Play(agent, store=store) as play:
+        play.thread = play.runtime.thread(thread_id)
+        assert [play.say(text).reason for text in ("two", "three", "four")] == [
+            "max_session_turns", "stop_on_response", "max_session_turns",
+        ]  # fmt: skip
