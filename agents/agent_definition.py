@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
@@ -12,6 +12,7 @@ from .side import Side
 
 if TYPE_CHECKING:
     from ..actors.execution import Execution
+    from ..actors.handle import Thread
     from ..actors.services import Body
     from .definitions import Definitions
 
@@ -79,6 +80,21 @@ class Agent(BaseModel):
         from .step_loop import run_agent
 
         return run_agent(self, execution)
+
+    @property
+    def created(self) -> Callable[[Thread], Awaitable[None]] | None:
+        """What calls the `after_thread_created` hooks of a thread at rest; None where there are none, so that it costs none."""
+        definitions = self.definitions
+        prompt = self.side_a.prompt
+        given = [*self.hooks, *(() if prompt is None else definitions.prompt(prompt).hooks)]
+        has_any = any(definitions.hook(one).hook == "after_thread_created" for one in given)
+        return self._tell_created if has_any else None
+
+    async def _tell_created(self, thread: Thread) -> None:
+        from .thread_state import ThreadState
+
+        state = ThreadState.at_rest(thread)
+        await state.scene.hooks.run("after_thread_created", state)
 
     def bind(self, bodies: Mapping[str, Body]) -> list[str]:
         """Look at the other agents of a runtime that opens, and return what is wrong with these definitions.
