@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..actors.reads import read_created
 from ..actors.reply import Reply
+from ..protocol.values import check_value
 from .environment import Environment, EnvValue, Layers, VariableNotFound
 from .redaction import Redactor
 from .secrets import SecretUnreadable, unreadable
@@ -80,14 +81,14 @@ class ThreadEnv:
         return "secret" if found is None else found.type
 
     def set(self, name: str, value: str, kind: EnvType | None) -> Reply[None]:
-        """Store a variable of the thread. Raises: what reading the store raises."""
+        """Store a variable of the thread. Raises: LimitExceeded, and what reading the store raises."""
         with self._lock:
             stored, _broken = self._stored()
             known = stored.get(name)
             set_to = EnvValue(value, kind or ("secret" if known is None else known.type))
             self._setting[name] = set_to
             try:
-                reply = self._access.set_internal(ENV_KEY, self._encoded())
+                reply = self._access.set_internal(ENV_KEY, check_value(self._encoded()))
             except BaseException:
                 self._landed(name, set_to)
                 raise

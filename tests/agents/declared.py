@@ -91,12 +91,19 @@ class Declared:
         self._open = False
 
     def __call__(
-        self, script: Script, *, arguments: dict[str, Any] | None = None, env: dict[str, str] | None = None,
-        environment: Environment | None = None, prompt: dict[str, Any] | None = None, tools: tuple[Any, ...] = (),
+        self,
+        script: Script,
+        *,
+        arguments: dict[str, Any] | None = None,
+        env: dict[str, str] | None = None,
+        agent_env: dict[str, str] | None = None,
+        environment: Environment | None = None,
+        prompt: dict[str, Any] | None = None,
+        tools: tuple[Any, ...] = (),
         **options: Any,
-    ) -> Self:  # fmt: skip
+    ) -> Self:
         made = Prompt(name="p", prompt="be kind", model=MODEL, tools=tools, **(prompt or {}))
-        agent = Played(name="actor", side_a=Side(prompt=made), **options)
+        agent = Played(name="actor", side_a=Side(prompt=made), env=agent_env or {}, **options)
         agent._script, agent._blocking = script, self._blocking
         Definitions(agents=(agent,), environment=environment)
         self.runtime = Runtime(self.store, agents=[agent], clock=self.clock, always_evict=self._always_evict)

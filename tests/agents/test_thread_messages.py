@@ -218,7 +218,8 @@ def test_messages_injected_without_waiting_keep_their_order_whatever_their_hooks
     def script(state: ThreadState) -> Replies:
         replies = [state.inject_message("assistant", str(number)) for number in range(5)]
         release.set()
-        yield from replies
+        for reply in replies:
+            assert (yield reply).status == "completed"
 
     assert declared(script, hooks=(hook("before_create_message", before),)).play().error is None
     assert declared.texts() == ["go", "0", "1", "2", "3", "4"]
