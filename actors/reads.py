@@ -307,6 +307,12 @@ class MessageHistory(Sequence["Message"]):
         self._tail_total = 0
         self._tail_of = (-1, 0)  # what the tail was read at: the next position, and the newest edit
 
+    def mark(self) -> tuple[int, int]:
+        """Return the newest edit's place and the length, of one moment: while the first stays, what was read stays true."""
+        with self._services.store.view() as view:
+            facts = _facts(view, self._entry)
+            return facts.edited, sum(facts.counts.values())
+
     def _load(self) -> int:
         with self._services.store.view() as view:
             facts = _facts(view, self._entry)
