@@ -5,10 +5,13 @@ Each is a value of the thread under `treadle:log:<id>`, ids sorting by time. The
 
 from __future__ import annotations
 
+import threading
 from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from weakref import WeakKeyDictionary
 
 from ..actors.reply import Reply
+from ..actors.services import new_id
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.values import JsonObject, Value, check_value
 from ..storage.codec import unpack
@@ -16,6 +19,7 @@ from ..storage.keys import numbered, prefix_end, value_key
 from ..storage.tables import Table
 
 if TYPE_CHECKING:
+    from ..actors.directory import Entry
     from .at_rest import ThreadAccess
     from .redaction import Redactor
 
@@ -32,6 +36,8 @@ PRUNE_EVERY: Final = 64  # entries between two looks for what is too much; so ma
 _PRUNED_MAX: Final = 4 * PRUNE_EVERY  # taken out at one look
 
 _written = count(1)
+_lock = threading.Lock()  # one for all: it is held for one look into a dict, or for a read at a thread's first entry
+_last: WeakKeyDictionary[Entry, int] = WeakKeyDictionary()
 
 
 def write_entry(
@@ -52,12 +58,16 @@ def write_entry(
     said: JsonObject = {"message": text if len(text) <= LOG_MESSAGE_MAX else text[: LOG_MESSAGE_MAX - 1] + "…"}
     if checked is not None:
         said["data"] = redactor.data(checked)
-    entry_id = access.new_id()
+    try:
+        at = _time_of_next(access)
+    except TreadleError as error:
+        return Reply.failed(error)
+    entry_id = new_id(at)
     entry: dict[str, Value] = {
         "id": entry_id,
         "type": str(level),
         "data": said,
-        "created_at": access.services.clock.now_us(),
+        "created_at": at,
         "parent_id": execution_id,
     }
     reply: Reply[str] = Reply()
@@ -73,6 +83,18 @@ def write_entry(
     if next(_written) % PRUNE_EVERY == 0:
         _prune(access)
     return reply
+
+
+def _time_of_next(access: ThreadAccess) -> int:
+    """Return the time of a new entry: later than all before it, whatever the clock does, since ids sort by it."""
+    entry = access.entry
+    with _lock:
+        last = _last.get(entry)
+        if last is None:
+            newest = read_entries(access, 1, 0, newest_first=True)
+            last = newest[0]["created_at"] if newest else 0
+        at = _last[entry] = max(access.services.clock.now_us(), last + 1)
+    return at
 
 
 def _prune(access: ThreadAccess) -> None:
