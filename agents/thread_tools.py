@@ -45,7 +45,7 @@ class ThreadTools(StateParts):
 
         Args:
             name: of a tool, prompt or agent.
-            args: JSON data.
+            args: JSON data. At rest they are stored, without secrets: a tool reads those from its variables.
 
         Returns:
             In an execution, a reply that is there: the call is queued, and runs unless the execution ends first. At rest,
@@ -77,7 +77,7 @@ class ThreadTools(StateParts):
             else:
                 reply.fail(error)
 
-        self._access.queue_tool(name, checked).add_done_callback(queued)
+        self._access.queue_tool(name, scene.env.redactor.data(checked)).add_done_callback(queued)
         return reply
 
     def invoke_tool(self, name: str, args: Mapping[str, object] | None = None) -> Reply[ToolResult]:
