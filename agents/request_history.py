@@ -68,7 +68,12 @@ def in_roles(messages: Sequence[Message], speaker: Speaker, *, transform: bool) 
         transform: False leaves the stored roles: side A versus a human.
     """
     own: Speaker = speaker if transform else "assistant"
-    answered = {message.tool_call_id for message in messages if message.role == "tool"}
+    # A call that a hook dropped is read by no model, nor is its result.
+    answered = {
+        message.tool_call_id
+        for message in messages
+        if message.role == "tool" and not (message.metadata or {}).get("dropped")
+    }
     visible: set[str] = set()
     told: list[ModelMessage] = []
     for message in messages:

@@ -120,11 +120,15 @@ async def _call(flow: Flow, state: ThreadState, tool: Tool, named: JsonObject) -
     outermost = flow.running is None  # else a tool of this step invokes another one
     if outermost:
         flow.running = running
+    keep = False
     try:
         return await running
-    finally:
+    except asyncio.CancelledError:
         # An interrupt ends this wait, and not the function: what it comes to is asked of it once more.
-        if outermost and running.done():
+        keep = flow.execution.abort_signal.aborted
+        raise
+    finally:
+        if outermost and not keep:
             flow.running = None
 
 
