@@ -209,7 +209,7 @@ class Lookups:
                 continue
             if isinstance(event, InputQueued):
                 waiting = next(
-                    (row for row in self.rows(("submit", "message", "steer")) if row.sequence == sequence), None
+                    (row for row in self.rows(("submit", "message", "steer", "tool")) if row.sequence == sequence), None
                 )
                 return True, waiting is None and self._withdrawn_here(given), waiting
             return True, False, None  # a control, or an input that started an execution

@@ -14,6 +14,7 @@ from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_id, check_internal, check_key
 from ..protocol.message_edits import UNCHANGED, Unchanged
 from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
+from ..protocol.queued_tools import draft_queued_tool
 from ..protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from ..protocol.triggers import (
     Inject,
@@ -133,6 +134,32 @@ class Thread(ThreadReads):
                 digest = input_digest("queue", None, drafts, "", hold=False)
             sender = current_execution.get()
             return Queue(given, drafts, size, digest, sender.id if sender is not None else None), size
+
+        return self._send(make)
+
+    def queue_tool(self, name: str, args: JsonObject | None = None) -> Reply[Receipt]:
+        """Have a tool called: by the active execution at its next boundary, or by one that this starts (contract D.7).
+
+        It waits as a silent message with one call, marked `queued_tool`; once that has joined history, the call has exactly
+        one result. An execution that it starts takes no steers.
+
+        Args:
+            name: of the tool; an unknown one comes to an error as its result.
+            args: JSON data of at most 1 MiB.
+
+        Returns:
+            A receipt `queued`; `held` says that it waits for `resume()` or the next submit. Durable when it is there.
+
+        Raises:
+            As `submit`.
+        """
+
+        def make() -> tuple[Trigger, int]:
+            draft, size = draft_queued_tool(self._new_id(), self._new_id(), name, args)
+            sender = current_execution.get()
+            trigger = Queue(self._new_id(), [draft], size, None, sender.id if sender is not None else None)
+            trigger.tool = True
+            return trigger, size
 
         return self._send(make)
 

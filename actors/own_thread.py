@@ -13,6 +13,7 @@ from ..protocol.frames import live_frame
 from ..protocol.handoffs import ChangeAgent
 from ..protocol.ids import check_internal, check_key
 from ..protocol.messages import Draft, Message, draft_size
+from ..protocol.queued_tools import draft_queued_tool
 from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
 from ..storage.codec import pack
 from .digests import input_digest
@@ -110,6 +111,16 @@ class OwnThread:
     def delete_message(self, message_id: str) -> Reply[bool]:
         """Take a message out of the thread; what that does and raises: `Thread.delete_message`."""
         return self._edit(lambda: deleting(message_id, self.id))
+
+    def queue_tool(self, name: str, args: JsonObject | None = None) -> Reply[Receipt]:
+        """Have a tool called at the thread's next boundary, in this execution or the next one; as `Thread.queue_tool`."""
+        try:
+            draft, size = draft_queued_tool(self.new_id(), self.new_id(), name, args)
+        except TreadleError as error:
+            return Reply.failed(error)
+        trigger = Queue(self.new_id(), [draft], size, None, self.id, self.id)
+        trigger.tool = True
+        return self._send(trigger, size)
 
     def get_value(self, key: str) -> Reply[Value]:
         """Return a value of the thread, None where there is none; blocks for one read."""

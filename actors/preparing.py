@@ -20,8 +20,8 @@ __all__ = ["LOOK_UPS"]
 Source: TypeAlias = "Callable[[Building | None], Lookups]"
 
 _QUEUE, _SUBMIT, _BODY_ENDED = Kind.QUEUE, Kind.SUBMIT, Kind.BODY_ENDED
-_JOINABLE = ("steer", "message")
-_STARTING = ("submit", "message")
+_JOINABLE = ("steer", "message", "tool")
+_STARTING = ("submit", "message", "tool")
 
 
 def _input(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
@@ -32,7 +32,7 @@ def _input(trigger: Any, state: State, source: Source, under_way: Building | Non
         if trigger.kind is _QUEUE and facts.waiting_messages + facts.waiting_submits and not facts.held:
             trigger.rows = source(under_way).rows(_STARTING)
         elif trigger.kind is _SUBMIT and facts.waiting_messages:
-            trigger.rows = source(under_way).rows(("message",))
+            trigger.rows = source(under_way).rows(("message", "tool"))
 
 
 def _interrupt(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:

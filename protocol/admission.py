@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .controls import accept_steer, lift, refuse_unread
 from .decision import DECIDE, FINISHING, STOPPING, Action, Batch, Decision, Do, Phase, Refusal, State
 from .errors import LimitExceeded, StorageFull
@@ -11,7 +13,7 @@ from .limits import QUEUED_MAX
 from .receipts import ActiveExecution, Disposition, Receipt, Withdrawal
 from .recorded import receipt_of
 from .refusals import agent_missing, refuse, repeat, terminated
-from .starting import start, start_events, start_from_rows
+from .starting import joinable, start, start_events, start_from_rows
 from .triggers import Inject, Input, Queue, SetValue, Submit, Withdraw
 
 __all__ = [
@@ -74,7 +76,7 @@ def submit_at_rest(state: State, trigger: Submit) -> Decision:
     if trigger.on_busy == "queue" and state.facts.waiting_submits:
         queued = _queued(state, trigger)
         return _store(state, queued, receipt_of(queued, trigger.now), lifts=True, actions=(Do(Action.WAKE),))
-    joined = [row for row in trigger.rows if row.kind == "message"]
+    joined = joinable(state, trigger.rows)
     events = start_events(
         state,
         trigger.new_id,
@@ -177,10 +179,14 @@ def _submit_interrupting(state: State, trigger: Submit) -> Decision:
     )
 
 
+def _row_kind(trigger: Queue) -> Literal["message", "tool"]:
+    return "tool" if trigger.tool else "message"
+
+
 def _queue_event(state: State, trigger: Queue, owner: ActiveExecution | None) -> InputQueued:
     return InputQueued(
         input_id=trigger.input_id,
-        kind="message",
+        kind=_row_kind(trigger),
         verb="queue",
         execution_id=None,
         messages=trigger.messages,
@@ -233,7 +239,9 @@ def queue_at_rest(state: State, trigger: Queue) -> Decision:
 
 def _row(sequence: int, trigger: Queue) -> Row:
     silent = sum(1 for draft in trigger.messages if draft.get("silent"))
-    return Row(sequence, "message", trigger.input_id, None, len(trigger.messages), silent, trigger.size, False, None)
+    return Row(
+        sequence, _row_kind(trigger), trigger.input_id, None, len(trigger.messages), silent, trigger.size, False, None
+    )
 
 
 def withdraw(state: State, trigger: Withdraw) -> Decision:

@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 NonBlank = Annotated[str, Field(pattern=r"\S")]  # contract A.3
-RowKind = Literal["submit", "message", "steer"]
+RowKind = Literal["submit", "message", "steer", "tool"]
 # [sequence, kind, messages, silent, size] of a row, and `[[rank, sequence], ...]` behind them where messages of it were
 # changed: the event that holds the new one, 0 for one that was deleted. What a fold must know of a row that goes.
 StoredRow: TypeAlias = list[Any]

@@ -83,7 +83,7 @@ class Facts:
     start_sequence: int  # of the newest START
     steers: int  # unread rows bound to this execution
     steer_bytes: int
-    waiting_messages: int  # rows, not messages
+    waiting_messages: int  # rows, not messages; queued tools among them
     waiting_submits: int
     queued_plain: int  # messages in all waiting rows, for `total`
     queued_silent: int
@@ -152,16 +152,18 @@ class Facts:
         if state != self.state or reason != self.reason:
             self.state, self.reason, self.since = state, reason, at
 
-    def take_rows(self, rows: list[StoredRow], *, join: bool) -> None:
-        """Take rows out of the inbox's counters and, where they join, into history's."""
+    def take_rows(self, rows: list[StoredRow], *, join: bool, opens: bool = False) -> None:
+        """Take rows out of the inbox's counters and, where they join, into history's; a queued tool `opens` its call."""
         for _, kind, messages, silent, size, *_edits in rows:
             if kind == "steer":
                 self.steers -= 1
                 self.steer_bytes -= size
-            elif kind == "message":
-                self.waiting_messages -= 1
-            else:
+            elif kind == "submit":
                 self.waiting_submits -= 1
+            else:
+                self.waiting_messages -= 1
+                if opens and kind == "tool":
+                    self.open_calls += 1
             self.queued_plain -= messages - silent
             self.queued_silent -= silent
             if join:
@@ -265,14 +267,14 @@ def _queued(facts: Facts, event: InputQueued, at: int) -> None:
     if event.kind == "steer":
         facts.steers += 1
         facts.steer_bytes += event.size
-    elif event.kind == "message":
-        facts.waiting_messages += 1
-    else:
+    elif event.kind == "submit":
         facts.waiting_submits += 1
+    else:
+        facts.waiting_messages += 1
 
 
 def _joined(facts: Facts, event: MessagesJoined, at: int) -> None:
-    facts.take_rows(event.rows, join=True)
+    facts.take_rows(event.rows, join=True, opens=event.consumed)
 
 
 def _withdrawn(facts: Facts, event: InputWithdrawn, at: int) -> None:

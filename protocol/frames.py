@@ -23,7 +23,9 @@ __all__ = [
 ]  # fmt: skip
 
 # What a client takes for the runtime's own word.
-_OURS = frozenset({"thread_status", "internal", "gap", "thread_deleted", "closed", *(event.type for event in EVENT_TYPES.values())})
+_OURS = frozenset(
+    {"thread_status", "internal", "gap", "thread_deleted", "closed", *(event.type for event in EVENT_TYPES.values())}
+)
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 

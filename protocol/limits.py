@@ -30,6 +30,8 @@ ERROR_MESSAGE_MAX: Final = 8 * KIB  # characters of its message
 UNREAD_MAX: Final = 200  # unread steers and open calls of one execution: FINISH and settling close all in one batch
 UNREAD_BYTES_MAX: Final = 2 * MIB
 
+TOOLS_JOINED_MAX: Final = 64  # queued tools that join at one boundary: each opens a call
+
 BATCH_RECORDS_MAX: Final = 256  # mails decided into one batch; bounds how long a control waits behind others
 BATCH_BYTES_MAX: Final = 4 * MIB
 GROUP_BATCHES_MAX: Final = 1_024  # batches that share one sync

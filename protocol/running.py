@@ -6,8 +6,6 @@ or acceptance is closed and later mail belongs to the next execution. There is n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from .controls import interrupt, interruption, is_deadline, refuse_unread
 from .decision import (
     CLOSE,
@@ -27,8 +25,8 @@ from .decision import (
 from .ending import abort_reason, call_results
 from .errors import InvalidInput
 from .events import MessagesJoined, ProcessRecorded
-from .inbox import Row
 from .limits import ERROR_MESSAGE_MAX, ERROR_TYPE_MAX
+from .starting import joinable
 from .triggers import Append, BodyEnded, Consume, Deadline, GraceExpired, RecordProcess
 
 __all__ = [
@@ -77,16 +75,11 @@ def _refuse_call(state: State, code: str, call_id: str | None, what: str) -> Dec
 
 def consume(state: State, trigger: Consume) -> Decision:
     """Let what has arrived join history and hand it to the body; nothing joins while tool calls are open."""
-    rows = _joinable(trigger.rows)
+    rows = joinable(state, trigger.rows)
     if state.facts.open_calls or not rows:
         return Decision(DECIDE, state.phase, reply=())
     event = MessagesJoined(execution_id=state.active, rows=[row.stored() for row in rows], consumed=True, reason=None)
     return Decision(DECIDE, state.phase, [event], (), closes=True, joined=tuple(rows))
-
-
-def _joinable(rows: Sequence[Row]) -> list[Row]:
-    # A submit wants an execution of its own: it never joins one that runs.
-    return [row for row in rows if row.kind != "submit"]
 
 
 def record_process(state: State, trigger: RecordProcess) -> Decision:
@@ -98,7 +91,7 @@ def record_process(state: State, trigger: RecordProcess) -> Decision:
 
 def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
     """One more pass for what is unread, or the end of acceptance."""
-    rows = _joinable(trigger.rows)
+    rows = joinable(state, trigger.rows)
     if trigger.how == "returned" and not trigger.stopped and rows:
         results = call_results(state, trigger.open_calls, "The call was left without a result.")
         joined = MessagesJoined(

@@ -8,9 +8,10 @@ from typing import Literal
 from .decision import DECIDE, STARTING, Action, Batch, Decision, Do, State
 from .events import Event, ExecutionStarted, MessagesJoined
 from .inbox import Row
+from .limits import TOOLS_JOINED_MAX, UNREAD_MAX
 from .messages import Draft
 
-__all__ = ["may_start", "start", "start_events", "start_from_rows"]
+__all__ = ["joinable", "may_start", "start", "start_events", "start_from_rows"]
 
 
 _DISPATCH = (Do(Action.DISPATCH),)
@@ -28,6 +29,19 @@ def may_start(state: State) -> bool:
     )
 
 
+def joinable(state: State, rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that may join an execution: no submit, and of queued tools as many as its ending can close."""
+    room = min(TOOLS_JOINED_MAX, UNREAD_MAX - state.facts.pending - state.facts.steers)
+    joined = []
+    for row in rows:
+        if row.kind == "tool":
+            room -= 1
+        # A submit wants an execution of its own: it never joins one that runs.
+        if row.kind != "submit" and (row.kind != "tool" or room >= 0):
+            joined.append(row)
+    return joined
+
+
 def start_events(
     state: State,
     execution_id: str,
@@ -38,8 +52,9 @@ def start_events(
     digest: bytes | None = None,
     timeout: float | None = None,
     joined: Sequence[Row] = (),
+    steerable: bool = True,
 ) -> list[Event]:
-    """Return START and, where rows join with it, their joining."""
+    """Return START and, where rows join with it, their joining; it takes steers where its agent's executions do."""
     events: list[Event] = [
         ExecutionStarted(
             execution_id=execution_id,
@@ -48,7 +63,7 @@ def start_events(
             input_id=input_id,
             messages=list(messages),
             digest=digest,
-            steerable=state.agent_steerable,
+            steerable=steerable and state.agent_steerable,
             timeout=timeout if timeout is not None else state.agent_timeout,
         )
     ]
@@ -69,13 +84,21 @@ def start_from_rows(
 ) -> tuple[list[Event], list[Row]]:
     """Return the events of a START that takes the oldest waiting row and every waiting message that fits.
 
+    One that a queued tool starts takes no steers (semantics 2).
+
     The rows come in the inbox's own order: those of an interruption first, then by age.
     """
     oldest = rows[0]
-    joined = [oldest, *(row for row in rows[1:] if row.kind == "message")]
-    if oldest.kind == "message":
-        joined = [row for row in rows if row.kind == "message"]
+    joined = joinable(state, rows)
+    if oldest.kind == "submit":
+        joined.insert(0, oldest)
     events = start_events(
-        state, execution_id, cause=cause, input_id=oldest.input_id, timeout=oldest.timeout, joined=joined
+        state,
+        execution_id,
+        cause=cause,
+        input_id=oldest.input_id,
+        timeout=oldest.timeout,
+        joined=joined,
+        steerable=oldest.kind != "tool",
     )
     return events, joined

@@ -135,6 +135,7 @@ class Queue(Input):
     """
 
     kind = Kind.QUEUE
+    tool: bool = False  # its one message calls a tool, which the execution that it joins is to run
 
     def __init__(
         self, input_id: str, messages: list[Draft], size: int, digest: bytes | None, originating: str | None = None,

@@ -174,13 +174,17 @@ def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost) -> None:
         out.ops.append((OPEN, open_key(out.prefix, b"p", str(group)), None))
 
 
+def _open_calls(out: Encoding, draft: Draft) -> None:
+    for call_id in draft.get("calls", ()):
+        out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack(call_id)))
+
+
 def _added(out: Encoding, event: MessageAdded) -> None:
     draft = event.message
     out.join(draft, out.head_sequence, 0)
     if event.execution_id is None:
         return
-    for call_id in draft.get("calls", ()):
-        out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack(call_id)))
+    _open_calls(out, draft)
     if draft.get("closes"):
         out.ops.append((OPEN, open_key(out.prefix, b"c", draft["tool_call_id"]), None))
 
@@ -219,6 +223,8 @@ def _joined(out: Encoding, event: MessagesJoined) -> None:
         content = _content(out, sequence)
         out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
         out.receipt(content.input_id, state, sequence, out.head_sequence)
+        if row[1] == "tool" and event.consumed:
+            _open_calls(out, content.messages[0])
         if len(row) == 5:  # no message of it was edited
             for rank, draft in enumerate(content.messages):
                 out.join(draft, sequence, rank)

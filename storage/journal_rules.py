@@ -35,6 +35,8 @@ from .edit_rules import EditRules
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..protocol.messages import Draft
+
 __all__ = ["JournalRules"]
 
 
@@ -165,19 +167,25 @@ class JournalRules:
             return
         self._owned(event)
         self.messages.call(draft)
-        for call_id in draft.get("calls", ()):
-            self._must(call_id not in self.calls, f"call {call_id} is opened while it is open")
-            self.calls.add(call_id)
+        self._open(draft)
         if draft.get("closes"):
             call_id = draft["tool_call_id"]
             self._must(call_id in self.calls, f"call {call_id} gets a second result, or was never made")
             self.calls.discard(call_id)
+
+    def _open(self, draft: Draft) -> None:
+        for call_id in draft.get("calls", ()):
+            self._must(call_id not in self.calls, f"call {call_id} is opened while it is open")
+            self.calls.add(call_id)
 
     def _queued(self, event: InputQueued) -> None:
         self._must(not self._terminated, "an input is accepted on a terminated thread")
         self._once("input", self._given, event.input_id)
         if event.kind == "steer":
             self._owned(event)
+        calls = [len(draft.get("calls", ())) for draft in event.messages]
+        fits = calls == [1] if event.kind == "tool" else not any(calls)
+        self._must(fits, f"an input of kind {event.kind} makes {calls} calls")
         for draft in event.messages:
             self._once("message", self._ids, draft["id"])
         self.messages.wait(self._sequence, event)
@@ -201,6 +209,9 @@ class JournalRules:
                 fits = content.execution_id == self.owner == event.execution_id
                 self._must(fits, f"steer {row[0]} of {content.execution_id} joins in {event.execution_id}")
             self.messages.leave(row[0], content, self._sequence)
+            if event.consumed and content.kind == "tool":
+                self.messages.call(content.messages[0])
+                self._open(content.messages[0])
 
     def _leave(self, row: list[Any]) -> InputQueued | None:
         """Take a row out of its line, of which it must be the head: order is promised within each kind."""

@@ -146,7 +146,7 @@ def decode_row(key: bytes, data: bytes) -> Row:
         not isinstance(record, list)
         or len(record) not in (8, 9)
         or record[0] != VERSION
-        or record[1] not in ("submit", "message", "steer")
+        or record[1] not in ("submit", "message", "steer", "tool")
     ):
         raise _corrupt(Table.INBOX, key, "not a row")
     _, kind, input_id, execution_id, messages, silent, size, timeout, *more = record

@@ -132,7 +132,7 @@ class ThreadCheck:
         due = {
             "execution_id": rules.owner,
             "steers": waiting.count("steer"),
-            "waiting_messages": waiting.count("message"),
+            "waiting_messages": waiting.count("message") + waiting.count("tool"),
             "waiting_submits": waiting.count("submit"),
             "open_calls": len(rules.calls),
             "pending": len(rules.requests),

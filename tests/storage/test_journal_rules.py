@@ -53,11 +53,16 @@ def lost(execution: str = "e1", last: int = 2) -> ExecutionLost:
 
 
 def queued(given: str, kind: Any = "message", *, execution: str | None = None, first: bool = False) -> InputQueued:
-    verb: Any = {"message": "queue", "steer": "steer", "submit": "submit"}[kind]
+    verb: Any = {"message": "queue", "tool": "queue", "steer": "steer", "submit": "submit"}[kind]
     return InputQueued(
         input_id=given, kind=kind, verb=verb, execution_id=execution, messages=[said(f"{given}-m")], digest=None, first=first,
         interrupted=None, active=None, held=False, originating_execution_id=None, timeout=None, size=50,
     )  # fmt: skip
+
+
+def tool(given: str = "q1", call: str = "c1", kind: Any = "tool") -> InputQueued:
+    waiting = queued(given, kind)
+    return waiting.model_copy(update={"messages": [{**waiting.messages[0], "calls": [call]}]})
 
 
 def changed(agent: str, execution: str = "e1") -> AgentChanged:
@@ -99,6 +104,10 @@ TERMINATED = ThreadTerminated()
 
 WHOLE: dict[str, list[Event]] = {
     "an execution": [started(), added("m"), finished(), started("e2", "i2"), finished("e2")],
+    "a queued tool": [
+        tool(), started(cause="rows", given=""), joined((2, "tool")), RESULT, finished(), tool("q2", "c1"),
+        started("e2", "", "rows"), joined((7, "tool"), execution="e2"),
+    ],
     "a hand-off": [
         started(), changed("b"), finished(agent_id="b"), started("e2", "i2", agent_id="b"), changed("a", "e2"),
         finished("e2"),
@@ -137,6 +146,11 @@ BROKEN: dict[str, tuple[str, list[Event]]] = {
     "a finish of another agent": ("is of agent b", [started(), finished(agent_id="b")]),
     "a hand-off to itself": ("agent a, whose it is", [started(), changed("a")]),
     "a hand-off at rest": ("the owner is None", [changed("b")]),
+    "a queued tool without a result": (
+        "calls ['c1'] have no result", [tool(), started(cause="rows", given=""), joined((2, "tool")), finished()],
+    ),
+    "a queued tool without a call": ("makes [0] calls", [queued("q1", "tool")]),
+    "a message with a call": ("makes [1] calls", [tool(kind="message")]),
     "created twice": ("created a second time", [CREATED]),
     "two owners": ("owns the thread", [started(), started("e2", "i2")]),
     "an id twice": ("execution e1 appears twice", [started(), finished(), started("e1", "i2")]),
