@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Self
 import pytest
 
 from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply
+from treadle.agents.flow import current_flow
 from treadle.protocol.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from tests.agents.declared import Declared
     from tests.agents.stage import Replies, Stage
     from treadle.actors import OwnedProcess
     from treadle.agents import ExecutionState, ThreadState
@@ -23,6 +25,7 @@ def of(state: ThreadState) -> ExecutionState:
 
 
 def test_an_execution_has_one_id_under_two_names(stage: Stage) -> None:
+    """Contract B flow_id: the execution's own."""
     seen: list[tuple[str, str, int]] = []
 
     def script(state: ThreadState) -> Replies:
@@ -50,6 +53,7 @@ def test_each_pass_begins_with_what_no_earlier_one_has_seen(stage: Stage) -> Non
 
 
 def test_the_history_is_live_and_holds_earlier_executions(stage: Stage) -> None:
+    """Contract B message_history; B history is live: a plain callable's too."""
     lengths: list[int] = []
 
     def script(state: ThreadState) -> Replies:
@@ -67,6 +71,7 @@ def test_the_history_is_live_and_holds_earlier_executions(stage: Stage) -> None:
 
 
 def test_the_abort_signal_is_raised_once_the_execution_is_interrupted(stage: Stage) -> None:
+    """Contract B abort_signal: with reason and source."""
     begun: Reply[None] = Reply()
     raised: Reply[tuple[str | None, str]] = Reply()
 
@@ -247,3 +252,141 @@ def test_an_interrupted_execution_starts_no_process(stage: Stage) -> None:
 
     assert stage.end(execution_id).status == "cancelled"
     assert refused == [True]
+
+
+# What belongs to a step loop
+
+
+def test_a_plain_callable_is_side_a_and_takes_no_steps(stage: Stage) -> None:
+    """Contract B current_side; B step_count; B side_step_count; B prompt_path: where there is no step loop."""
+
+    def script(state: ThreadState) -> Replies:
+        execution = of(state)
+        assert (execution.flow, execution.current_side, execution.prompt_path) == (None, "a", [])
+        assert (execution.step_count, execution.side_a_step_count, execution.side_b_step_count) == (0, 0, 0)
+        with pytest.raises(InvalidInput) as refused:
+            execution.force_turn("b")
+        assert refused.value.code == "no_step_loop"
+        assert (execution.stopped, execution.stopped_by) == (False, None)
+        execution.stop()
+        assert (execution.stopped, execution.stopped_by) == (True, "a")
+        yield state.status()
+
+    record = stage(script).play()
+    assert (record.status, record.reason) == ("succeeded", "stopped")
+
+
+def test_sides_steps_and_prompts_are_those_of_the_flow(declared: Declared) -> None:
+    """Contract B current_side; B step_count; B side_step_count; B prompt_path: live, and read-only."""
+
+    def script(state: ThreadState) -> Replies:
+        execution = of(state)
+        flow = execution.flow
+        assert flow is not None
+        assert (execution.current_side, execution.step_count, execution.prompt_path) == ("a", 0, ["p"])
+        flow.side, flow.step_count, flow.side_steps = "b", 3, {"a": 1, "b": 2}
+        assert (execution.current_side, execution.step_count) == ("b", 3)
+        assert (execution.side_a_step_count, execution.side_b_step_count) == (1, 2)
+        execution.prompt_path.append("mine")
+        assert execution.prompt_path == ["p"]
+        for name in ("current_side", "step_count", "side_a_step_count", "stopped", "stopped_by", "flow_id"):
+            with pytest.raises(AttributeError):
+                setattr(execution, name, 7)
+        yield state.status()
+
+    assert declared(script).play().error is None
+
+
+def test_stopping_says_by_whom_and_a_forced_turn_takes_it_back(declared: Declared) -> None:
+    """Contract B stopped; B stopped_by; B force_turn own: the acting side stops, the last force counts."""
+
+    def script(state: ThreadState) -> Replies:
+        execution = of(state)
+        flow = execution.flow
+        assert flow is not None
+        assert (execution.stopped, execution.stopped_by) == (False, None)
+        flow.side = "b"
+        execution.stop()
+        assert (execution.stopped, execution.stopped_by) == (True, "b")
+        execution.force_turn("a")
+        assert (execution.stopped, execution.stopped_by, flow.forced) == (False, None, "a")
+        execution.force_turn("b")
+        assert flow.forced == "b"
+        for bad in ("c", "A", "", None, 1):
+            with pytest.raises(InvalidInput) as refused:
+                execution.force_turn(bad)  # type: ignore[arg-type]
+            assert refused.value.code == "invalid_side"
+        yield state.status()
+
+    assert declared(script).play().error is None
+
+
+def test_a_sub_prompt_sees_its_own_flow_on_the_same_thread(declared: Declared) -> None:
+    """Contract B sub-prompts; B prompt_path; B flow_id: path, counters and depth; stop and force are the whole loop's."""
+
+    def script(state: ThreadState) -> Replies:
+        execution = of(state)
+        root = execution.flow
+        assert root is not None
+        root.step_count = 5
+        prompt = root.agent.definitions.prompt("p")
+        child = root.child(prompt, {"x": 1})
+        state.context["shared"] = True
+        token = current_flow.set(child)
+        assert (execution.prompt_path, execution.step_count) == (["p", "p"], 0)
+        assert (execution.flow_id, child.depth, child.context) == (execution.id, 1, {"shared": True})
+        execution.force_turn("b")
+        current_flow.reset(token)
+        assert (execution.prompt_path, execution.step_count, root.forced) == (["p"], 5, "b")
+        yield state.status()
+
+    assert declared(script).play().error is None
+
+
+def test_history_is_live_and_silent_messages_are_part_of_it(declared: Declared) -> None:
+    """Contract B message_history; B history is live: what is injected, changed and deleted is seen at the next look."""
+
+    def script(state: ThreadState) -> Replies:
+        history = of(state).message_history
+        first = yield state.inject_message("system", "psst", silent=True, metadata={"kept": True})
+        second = yield state.inject_message("assistant", "hello")
+        assert [one.content for one in history] == ["go", "psst", "hello"]
+        assert history[1].metadata == {"kept": True}
+        yield state.update_message(second.id, content="changed")
+        yield state.delete_message(first.id)
+        assert [one.content for one in of(state).message_history] == ["go", "changed"]
+
+    assert declared(script).play().error is None
+
+
+def test_the_signal_of_a_declared_agent_is_raised_by_termination(declared: Declared) -> None:
+    """Contract B abort_signal: and by an interrupt, as of any execution."""
+
+    def script(state: ThreadState) -> Replies:
+        signal = of(state).abort_signal
+        assert not signal.aborted
+        try:
+            yield state.terminate()
+        except ExecutionCancelled:
+            assert signal.aborted
+            raise
+
+    record = declared(script).play()
+    assert (record.status, record.reason) == ("cancelled", "aborted")
+
+
+def test_at_rest_there_is_no_execution(declared: Declared) -> None:
+    """Contract B at rest: not even while somebody else's runs."""
+    begun: Reply[None] = Reply()
+    looked: Reply[None] = Reply()
+
+    def script(state: ThreadState) -> Replies:
+        assert state.execution is not None
+        begun.set(None)
+        yield looked
+
+    receipt = declared(script).thread.submit("go").result(30)
+    begun.result(30)
+    assert declared.rest().execution is None
+    looked.set(None)
+    assert declared.thread.wait(receipt).result(30).error is None
