@@ -79,6 +79,10 @@ class OwnThread:
         """What the thread was created with; blocks for one read."""
         return dict(read_created(self.services, self.entry).arguments or {})
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables that the thread was created with, by name; blocks for one read."""
+        return dict(read_created(self.services, self.entry).env or {})
+
     @property
     def terminated_at(self) -> int | None:
         """When the thread was terminated, microseconds; None while it takes input."""

@@ -22,6 +22,7 @@ from .reads import (
     execution_page,
     execution_record,
     read_beside,
+    read_created,
     read_internal,
     read_message,
     read_messages,
@@ -79,6 +80,10 @@ class ThreadReads:
     def get_internal(self, key: str) -> Reply[Value]:
         """Return a value of the runtime's own layers (`treadle:...`), None where there is none; blocks for one read."""
         return self._read(lambda entry: read_internal(self._services, entry, key))
+
+    def environment(self) -> Reply[dict[str, str]]:
+        """Return the variables that the thread was created with, by name; no frame ever shows their values."""
+        return self._read(lambda entry: dict(read_created(self._services, entry).env or {}))
 
     def receipt(self, given_id: str) -> Reply[Receipt | ControlReceipt]:
         """Return the first receipt under an input or control id. Raises: InputNotFound."""

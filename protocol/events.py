@@ -81,6 +81,10 @@ class ThreadCreated(Event):
     tags: list[str]
     env: dict[str, str] | None
 
+    def to_wire(self) -> JsonObject:
+        """Return the JSON form; of its variables the names alone, since their values may be secrets."""
+        return {**super().to_wire(), "env": None if self.env is None else sorted(self.env)}
+
 
 class ExecutionStarted(Event):
     """An accepted input owns the thread's slot from here on (contract A.3)."""

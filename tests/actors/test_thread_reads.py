@@ -89,3 +89,22 @@ def test_values_are_listed_by_pages_and_searched(stage: Enter) -> None:
 def test_a_page_of_values_is_refused_beyond_its_bounds(stage: Enter, options: dict[str, object]) -> None:
     thread = stage(Puppet()).thread(thread_id="t")
     assert isinstance(thread.list_values(**options).error(), InvalidInput)  # type: ignore[arg-type]
+
+
+def test_the_variables_of_a_thread_are_read_by_those_who_run_it_and_shown_to_nobody(stage: Enter) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread(thread_id="t", env={"TOKEN": "hunter2", "A": "b"})
+    on.ask(thread.submit("go"))
+    on.settle()
+
+    assert thread.environment().result() == puppet.execution.environment() == {"TOKEN": "hunter2", "A": "b"}
+    with thread.stream(after="1:0") as stream:
+        frames = [stream.next(0), stream.next(0)]
+    assert frames[1] is not None
+    assert (frames[1]["type"], frames[1]["env"]) == ("THREAD_CREATED", ["A", "TOKEN"])
+    assert not any("hunter2" in frame.text for frame in frames if frame is not None)
+
+
+def test_a_thread_without_variables_has_none(stage: Enter) -> None:
+    assert stage(Puppet()).thread(thread_id="t").environment().result() == {}

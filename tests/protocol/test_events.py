@@ -16,6 +16,8 @@ from treadle.protocol.events import (
     JournalEvent,
     MessageAdded,
     RequestTerminated,
+    ThreadCreated,
+    ValueChanged,
     ThreadTerminated,
 )
 
@@ -149,3 +151,16 @@ def test_a_committed_frame_has_its_place_and_time() -> None:
     frame = JournalEvent(Cursor(1, 7), 99, ThreadTerminated())
 
     assert frame.to_wire() == {"type": "THREAD_TERMINATED", "cursor": "1:7", "created_at": 99}
+
+
+def test_the_wire_form_of_a_creation_has_the_names_of_its_variables_alone() -> None:
+    created = ThreadCreated(
+        thread_id="t", agent_id="a", user_id=None, arguments=None, tags=[], env={"TOKEN": "hunter2", "A": "b"}
+    )
+    assert created.to_wire()["env"] == ["A", "TOKEN"]
+    assert created.model_copy(update={"env": None}).to_wire()["env"] is None
+
+
+def test_the_wire_form_of_an_internal_value_shows_neither_its_key_nor_that_it_is_one() -> None:
+    assert ValueChanged(key="treadle:x", deleted=False).to_wire() == {"type": "internal"}
+    assert ValueChanged(key="x", deleted=True).to_wire() == {"type": "VALUE_CHANGED", "key": "x", "deleted": True}
