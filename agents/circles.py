@@ -16,13 +16,15 @@ def circles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
     """
     found: list[list[str]] = []
     seen: set[str] = set()
+    backwards: dict[str, list[str]] = {}
+    for name, following in graph.items():
+        for one in following:
+            backwards.setdefault(one, []).append(name)
     for name in graph:
-        if name in seen:
-            continue
-        circle = _circle_through(name, graph)
+        circle = None if name in seen else _circle_through(name, graph)
         if circle is not None:
             # Whatever lies in the same knot would show the same fault once more.
-            seen |= {one for one in _reached(circle[0], graph) if circle[0] in _reached(one, graph)}
+            seen |= _reached(name, graph) & _reached(name, backwards)
             found.append(circle)
     return found
 

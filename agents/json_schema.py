@@ -49,7 +49,23 @@ def problems_of(schema: Mapping[str, object]) -> list[str]:
     required = schema.get("required", [])
     if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
         problems.append("its required is not a list of names")
-    return problems
+    return problems + list(_bad_patterns(schema, _DEPTH_MAX))
+
+
+def _bad_patterns(schema: object, left: int) -> Iterator[str]:
+    if isinstance(schema, dict) and isinstance(schema.get("pattern"), str) and not _compiles(schema["pattern"]):
+        yield f"{shorten(schema['pattern'])} is no regular expression"
+    below = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
+    for one in below if left > 0 else []:
+        yield from _bad_patterns(one, left - 1)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
 
 
 def _check(
@@ -97,7 +113,7 @@ def _scalars(value: object, schema: Mapping[str, object]) -> Iterator[str]:
     elif isinstance(value, str):
         yield from _bounds(len(value), schema, " characters", "minLength", "maxLength")
         pattern = schema.get("pattern")
-        if isinstance(pattern, str) and not re.search(pattern, value):
+        if isinstance(pattern, str) and _compiles(pattern) and not re.search(pattern, value):
             yield f"Input should match {shorten(pattern)}"
     elif isinstance(value, list):
         yield from _bounds(len(value), schema, " items", "minItems", "maxItems")

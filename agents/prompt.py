@@ -130,6 +130,7 @@ class Prompt(BaseModel):
         env: values of variables.
         reasoning: how much the model thinks.
         recent_image_threshold: of older messages the pictures become text.
+        history_limit: only so many of the thread's newest messages are read and sent; None for all. Ours, not the contract's.
         provider_options: handed to the provider as they are.
         hooks: themselves or by id; they stand in for an agent's hooks of the same kind.
     """
@@ -153,6 +154,7 @@ class Prompt(BaseModel):
     env: dict[str, str] = Field(default_factory=dict, repr=False)  # values may be secret
     reasoning: Reasoning | None = None
     recent_image_threshold: int = Field(default=10, ge=0)
+    history_limit: int | None = Field(default=None, ge=1)
     provider_options: JsonObject = Field(default_factory=dict)
     hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
 

@@ -7,9 +7,10 @@ from typing import cast
 
 from pydantic import BaseModel, ValidationError
 
-from ..protocol.values import JsonObject
+from ..protocol.errors import TreadleError
+from ..protocol.values import JsonObject, check_value
 from .json_schema import breaches
-from .tool_arguments import PROBLEMS_MAX, ToolArgumentsInvalid, arguments_text, refused_by
+from .tool_arguments import NO_OBJECT, PROBLEMS_MAX, ToolArgumentsInvalid, arguments_text, refused_by
 
 __all__ = ["check_against", "schema_of"]
 
@@ -42,7 +43,11 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
     except (ValueError, RecursionError) as error:
         raise ToolArgumentsInvalid([("$", f"Invalid JSON: {error}")]) from None
     if not isinstance(parsed, dict):
-        raise ToolArgumentsInvalid([("$", "The arguments must be a JSON object")])
+        raise ToolArgumentsInvalid([("$", NO_OBJECT)])
+    try:
+        check_value(parsed)
+    except TreadleError as error:
+        raise ToolArgumentsInvalid([(str(error.details.get("path", "$")), error.message)]) from None
     found = [] if required is None else breaches(parsed, required)
     if found:
         raise ToolArgumentsInvalid(found[:PROBLEMS_MAX])

@@ -19,13 +19,12 @@ from ..protocol.values import JsonObject, check_value
 __all__ = ["Arguments", "ToolArgumentsInvalid", "arguments_text", "refused_by"]
 
 PROBLEMS_MAX: Final = 20  # a model mends a few at a time; ten thousand lines would only cost
+NO_OBJECT: Final = "The arguments must be a JSON object"
 # Pydantic speaks of Python calls there; a model wrote a JSON object.
 _IN_OUR_WORDS: Final = {
     "missing_keyword_only_argument": "Field required",
-    "missing_argument": "Field required",
     "unexpected_keyword_argument": "Unexpected argument",
-    "unexpected_positional_argument": "The arguments must be a JSON object",
-    "arguments_type": "The arguments must be a JSON object",
+    "arguments_type": NO_OBJECT,
 }
 
 
@@ -54,9 +53,7 @@ def refused_by(error: ValidationError) -> ToolArgumentsInvalid:
     problems: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_context=False, include_input=False)[:PROBLEMS_MAX]:
         msg = _IN_OUR_WORDS.get(found["type"])
-        # A place beyond the arguments' own names: the whole was no object.
-        whole = found["type"] in {"unexpected_positional_argument", "arguments_type"}
-        path = "$" if whole or not found["loc"] else ".".join(map(str, found["loc"]))
+        path = ".".join(map(str, found["loc"])) or "$"
         problem = (path, found["msg"] if msg is None else msg)
         if problem not in problems:
             problems.append(problem)
@@ -72,10 +69,13 @@ def arguments_text(arguments: object) -> str:
     if arguments is None:
         return "{}"
     if isinstance(arguments, str):
+        given = arguments.lstrip()
+        if given.startswith("["):  # pydantic would take a list for positional arguments
+            raise ToolArgumentsInvalid([("$", NO_OBJECT)])
         # Many models write nothing at all for a tool without arguments.
-        return arguments if arguments.strip() else "{}"
+        return given or "{}"
     if not isinstance(arguments, Mapping):
-        raise ToolArgumentsInvalid([("$", "The arguments must be a JSON object")])
+        raise ToolArgumentsInvalid([("$", NO_OBJECT)])
     try:
         return json.dumps(check_value(dict(arguments), bytes_max=MESSAGE_BYTES_MAX), ensure_ascii=False)
     except TreadleError as error:

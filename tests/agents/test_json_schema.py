@@ -1,0 +1,131 @@
+"""Tests agents/json_schema.py: JSON data against the part of JSON schema that tools use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+
+from treadle.agents.json_schema import breaches, problems_of
+
+ORDER: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "id": {"type": "integer", "minimum": 1},
+        "note": {"type": ["string", "null"], "maxLength": 3},
+        "tags": {"type": "array", "items": {"enum": ["a", "b", 1]}, "minItems": 1},
+        "to": {"$ref": "#/$defs/Place"},
+        "how": {"anyOf": [{"type": "string", "pattern": "^x"}, {"type": "boolean"}]},
+        "kind": {"const": True},
+        "one": {"oneOf": [{"type": "integer"}, {"type": "number"}]},
+        "all": {"allOf": [{"type": "integer"}, {"maximum": 3}]},
+    },
+    "required": ["id"],
+    "additionalProperties": False,
+    "$defs": {
+        "Place": {"type": "object", "required": ["zip"], "properties": {"zip": {"type": "string", "minLength": 2}}}
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"id": 1},
+        {"id": 1.0},
+        {
+            "id": 2,
+            "note": None,
+            "tags": ["a", 1],
+            "to": {"zip": "12", "more": 1},
+            "how": True,
+            "kind": True,
+            "one": 1.5,
+        },
+        {"id": 1, "how": "x1", "note": "abc", "all": 3},
+    ],
+)
+def test_what_fits_has_no_breaches(value: object) -> None:
+    assert breaches(value, ORDER) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "msg"),
+    [
+        ([], "$", "Input should be of type object"),
+        ({}, "id", "Field required"),
+        ({"id": True}, "id", "Input should be of type integer"),
+        ({"id": 1.5}, "id", "Input should be of type integer"),
+        ({"id": 0}, "id", "Input should be at least 1"),
+        ({"id": 1, "x": 1}, "x", "Unexpected argument"),
+        ({"id": 1, "note": 3}, "note", "Input should be of type string or null"),
+        ({"id": 1, "note": "abcd"}, "note", "Input should be at most 3 characters"),
+        ({"id": 1, "tags": []}, "tags", "Input should be at least 1 items"),
+        ({"id": 1, "tags": ["a", True]}, "tags.1", "Input should be one of ['a', 'b', 1]"),
+        ({"id": 1, "to": {}}, "to.zip", "Field required"),
+        ({"id": 1, "how": "y"}, "how", "Input should fit one of the allowed forms"),
+        ({"id": 1, "kind": 1}, "kind", "Input should be True"),
+        ({"id": 1, "one": 1}, "one", "Input fits more than one form"),
+        ({"id": 1, "all": 4}, "all", "Input should be at most 3"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_path(value: object, path: str, msg: str) -> None:
+    assert breaches(value, ORDER) == [(path, msg)]
+
+
+def test_a_schema_that_refers_to_itself_ends() -> None:
+    knot = {"$ref": "#"}
+    tree = {"properties": {"below": {"$ref": "#"}}, "required": ["name"]}
+
+    assert breaches({}, knot) == []
+    assert breaches({"name": 1, "below": {"below": {"name": 1}}}, tree) == [("below.name", "Field required")]
+
+
+def test_references_elsewhere_and_unknown_words_hold_nothing_back() -> None:
+    assert breaches(1, {"$ref": "https://example.com/x", "format": "date", "type": "unknown"}) == []
+    assert breaches(1, {"$ref": "#/$defs/none", "items": {}, "anyOf": 3, "required": 4, "properties": 5}) == []
+
+
+@pytest.mark.parametrize(
+    ("schema", "count"),
+    [
+        ({"type": "object"}, 0),
+        (ORDER, 0),
+        ({}, 1),
+        ({"type": "object", "properties": {"x": 3}}, 1),
+        ({"type": "array", "properties": [], "required": "x"}, 3),
+        ({"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}}, 1),
+    ],
+)
+def test_a_malformed_schema_is_told(schema: dict[str, Any], count: int) -> None:
+    assert len(problems_of(schema)) == count
+
+
+class Point(BaseModel, strict=True):
+    x: int
+    name: str | None = None
+    tags: list[str] = []
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "a"]),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(["x", "name", "tags"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["x", "name", "tags", "other"]), JSON))
+def test_it_judges_as_pydantic_does_whose_schema_it_is(value: dict[str, object]) -> None:
+    try:
+        Point.model_validate(value)
+    except ValidationError:
+        fits = False
+    else:
+        fits = True
+
+    assert (breaches(value, Point.model_json_schema()) == []) == fits
