@@ -27,30 +27,44 @@ class Transcript:
         history: the thread's live history.
     """
 
-    __slots__ = ("_edited", "_history", "_known")
+    __slots__ = ("_edited", "_first", "_history", "_known")
 
     def __init__(self, history: MessageHistory) -> None:
         self._history = history
         self._known: list[Message] = []
+        self._first = 0  # the place in history of the first one known
         self._edited = -1
 
-    async def messages(self) -> Sequence[Message]:
+    async def messages(self, newest: int | None = None) -> Sequence[Message]:
         """Return all messages up to now; reads those that were not there at the last look, on the loop, a page at a time.
 
+        Args:
+            newest: only so many of them, at their cost.
+
         Returns:
-            The same list each time: read it before the next look, and never change it.
+            Perhaps the same list each time: read it before the next look, and never change it.
         """
         while True:
             edited, total = self._history.mark()
-            if edited != self._edited or total < len(self._known):
-                self._edited, self._known = edited, []
-            while len(self._known) < total:
-                low = len(self._known)
-                page = self._history[low : min(low + _PAGE, total)]
-                if not page:
-                    break
-                self._known += page
-                if len(self._known) < total:
-                    await asyncio.sleep(0)
+            low = 0 if newest is None else max(0, total - newest)
+            known = self._first + len(self._known)
+            if edited != self._edited or not low <= known <= total:
+                self._edited, self._first, self._known = edited, low, []
+            if low < self._first:
+                self._known = await self._read(low, self._first) + self._known
+                self._first = low
+            self._known += await self._read(self._first + len(self._known), total)
             if self._history.mark()[0] == edited:
-                return self._known
+                return self._known if low == self._first else self._known[low - self._first :]
+
+    async def _read(self, low: int, high: int) -> list[Message]:
+        found: list[Message] = []
+        while low < high:
+            if found:
+                await asyncio.sleep(0)
+            page = self._history[low : min(low + _PAGE, high)]
+            if not page:
+                break  # it was edited meanwhile, which the next look at the mark will tell
+            found += page
+            low += len(page)
+        return found

@@ -59,6 +59,35 @@ def test_a_look_reads_only_what_is_new() -> None:
     assert looks == [(451, 451), (452, 1), (453, 1)]
 
 
+def test_only_the_newest_are_read_where_only_they_are_asked_for() -> None:
+    looks: list[tuple[list[str], int]] = []
+
+    @agent
+    async def reader(state: ThreadState) -> None:
+        history = Counted(state._execution.history)  # type: ignore[union-attr]
+        transcript = Transcript(history)  # type: ignore[arg-type]
+        for newest in (2, 2, 4, None, 3):
+            history.taken = 0
+            found = contents(await transcript.messages(newest))
+            looks.append((found if newest else [str(len(found))], history.taken))
+            await state.inject_message("assistant", "new")
+
+    async def main() -> None:
+        async with Runtime(MemoryStore(), agents=[reader]) as runtime:
+            thread = await runtime.create_thread("reader")
+            await asyncio.gather(*(thread.inject_message("user", str(n)) for n in range(250)))
+            await thread.wait(await thread.submit("go"))
+
+    asyncio.run(main())
+    assert looks == [
+        (["249", "go"], 2),
+        (["go", "new"], 1),
+        (["249", "go", "new", "new"], 1),
+        (["254"], 250),
+        (["new", "new", "new"], 1),
+    ]
+
+
 @pytest.mark.parametrize("edit", ["update", "delete"])
 def test_an_edit_of_what_was_read_is_seen_at_the_next_look(edit: str) -> None:
     seen: list[list[str]] = []
