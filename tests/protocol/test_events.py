@@ -17,8 +17,8 @@ from treadle.protocol.events import (
     MessageAdded,
     RequestTerminated,
     ThreadCreated,
-    ValueChanged,
     ThreadTerminated,
+    ValueChanged,
 )
 
 # Code, tag and fields in order: what is in the stores of users. Fields are only ever added, at the end.
