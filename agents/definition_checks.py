@@ -53,11 +53,11 @@ class _Checks:
         yield from (f"{kind}s: {shorten(one)} is no {kind}" for kind, one in self._definitions.strange)
         for kind, first, second in self._definitions.doubled:
             yield f"{self._label(kind, first)} and {self._label(kind, second)} have the same name"
-        for kind, by_name in held.items():
-            for name, one in by_name.items():
-                label = self._label(kind, one)
-                yield from (f"{label}: {why}" for why in self._of_name(kind, name))
-                yield from (f"{label}: {why}" for why in self._of(one))
+        every = [(kind, one) for kind, by_name in held.items() for one in by_name.values()]
+        for kind, one in [*every, *((kind, second) for kind, _, second in self._definitions.doubled)]:
+            label = self._label(kind, one)
+            yield from (f"{label}: {why}" for why in self._of_name(kind, one.id if isinstance(one, Hook) else one.name))
+            yield from (f"{label}: {why}" for why in self._of(one))
         yield from self._of_circles()
 
     def _label(self, kind: Kind, one: Definition) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from ..protocol.errors import CallerError, shorten
+from ..protocol.limits import ID_LENGTH_MAX
 from .agent_definition import Agent
 from .handler import Handler
 from .hook import Hook
@@ -34,7 +35,8 @@ class DefinitionNotFound(CallerError):
     code = "definition_not_found"
 
     def __init__(self, kind: str, name: object) -> None:
-        super().__init__(f"no {kind} is called {shorten(name)}", kind=kind, name=shorten(name))
+        shown = name if isinstance(name, str) and len(name) <= ID_LENGTH_MAX else shorten(name)
+        super().__init__(f"no {kind} is called {shorten(name)}", kind=kind, name=shown)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.details["kind"], self.details["name"])
