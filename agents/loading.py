@@ -55,9 +55,9 @@ def load_agents(folder: str | os.PathLike[str], *, environment: Environment | No
     """Load a project: `agents/`, `prompts/`, `tools/`, `models/`, `hooks/` and `handlers/`, one definition a file.
 
     A file is a module with one definition as an attribute, whatever that is called; a definition without a name gets the
-    file's. Files that begin with `_` and attributes that do are left alone. The modules are imported under a name of
-    their own, so that two projects, or one loaded twice, share nothing; among each other they import relatively:
-    `from ..tools.refund import refund`. Blocks while it reads and runs them.
+    file's, once all are imported. Files and attributes that begin with `_` are left alone. The modules are imported under
+    a name of their own, so that two projects, or one loaded twice, share nothing; among each other they import
+    relatively: `from ..tools.refund import refund`. Blocks while it reads and runs them.
 
     Args:
         folder: the project.
@@ -110,10 +110,10 @@ class _Loading:
         modules = [(file, held) for file in self._list() if (held := self._import(file)) is not None]
         for file, one in self._claimed(modules):
             found[file.folder].append(one)
+        if not self.problems and not found["agents"]:
+            self.problems.append("agents/: no file defines an agent")
         if self.problems:
             self._forget()
-        elif not found["agents"]:
-            self.problems.append("agents/: no file defines an agent")
         return found
 
     def _make_package(self) -> None:

@@ -10,7 +10,6 @@ from typing import Final, cast, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import CoreSchema
 
 from ..protocol.errors import CallerError, InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
@@ -135,7 +134,7 @@ class _Schema(GenerateJsonSchema):
     # A default that JSON cannot show is still the function's own.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
-    def field_title_should_be_set(self, schema: CoreSchema) -> bool:  # noqa: ARG002
+    def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
         return False  # titles made of names tell a model nothing and cost tokens
 
 
