@@ -88,8 +88,9 @@ class Definitions:
         self._collect([
             ("agent", agents), ("prompt", prompts), ("model", models), ("tool", tools), ("hook", hooks), ("handler", handlers),
         ])  # fmt: skip
-        for agent in self.agents():
-            agent.join_namespace(self)
+        for one in [*self.held["agent"].values(), *(second for _, _, second in self.doubled)]:
+            if isinstance(one, Agent):
+                one.join_namespace(self)
 
     def _collect(self, given: Sequence[tuple[Kind, Iterable[object]]]) -> None:
         seen: set[int] = set()
@@ -107,11 +108,7 @@ class Definitions:
 
     def holds(self, agent: Agent) -> bool:
         """Say whether this very agent is in here."""
-        return any(one is agent for one in self.agents()) or any(one is agent for _, _, one in self.doubled)
-
-    def agents(self) -> Iterator[Agent]:
-        """Go through the declared agents."""
-        yield from (one for one in self.held["agent"].values() if isinstance(one, Agent))
+        return self.held["agent"].get(agent.name) is agent or any(one is agent for _, _, one in self.doubled)
 
     def prompt(self, name: str | Prompt) -> Prompt:
         """Return a prompt."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from treadle.agents import InvalidReturn
+from treadle.agents import DefinitionNotFound, InvalidReturn, ToolArgumentsInvalid
 from treadle.protocol import errors
 from treadle.protocol.events import EVENT_TYPES
 from treadle.protocol.facts import STORED
@@ -59,7 +59,7 @@ def given() -> set[str]:
 
 def error_classes() -> list[type[errors.TreadleError]]:
     ours = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.TreadleError)]
-    return [*ours, InvalidReturn]
+    return [*ours, InvalidReturn, DefinitionNotFound, ToolArgumentsInvalid]
 
 
 def test_every_table_is_in_the_storage_page() -> None:

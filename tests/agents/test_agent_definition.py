@@ -40,11 +40,10 @@ def test_the_defaults_are_the_contracts() -> None:
     assert (made.expose_as_tool, made.primary, made.max_session_turns) == (False, True, None)
 
 
-@pytest.mark.parametrize("key", ["type", "title", "model"])
-def test_the_type_of_older_versions_is_gone(key: str) -> None:
+def test_the_type_of_older_versions_is_gone() -> None:
     """Contract E.2: type is gone."""
     with pytest.raises(ValidationError):
-        agent(**{key: "ai_human"})
+        agent(type="ai_human")
 
 
 @pytest.mark.parametrize(

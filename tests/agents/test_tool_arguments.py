@@ -9,7 +9,7 @@ import pickle
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
@@ -232,6 +232,7 @@ def test_literals_are_shown_and_held() -> None:
     assert refused(of(f, Literal=Literal), {"how": "x"}).path == "how"
 
 
+ORDER = of(order)
 JSON = st.recursive(
     st.none()
     | st.booleans()
@@ -243,6 +244,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(
     st.one_of(JSON, st.dictionaries(st.sampled_from(["order_id", "customer", "size", "tags", "x"]), JSON), st.text())
 )
@@ -250,7 +252,7 @@ def test_whatever_a_model_writes_is_taken_or_refused_in_words(given: object) -> 
     found: dict[str, object] | None = None
     said: list[tuple[str, str]] = []
     try:
-        found = of(order).check(given)
+        found = ORDER.check(given)
     except ToolArgumentsInvalid as error:
         said = error.problems
 
@@ -258,6 +260,7 @@ def test_whatever_a_model_writes_is_taken_or_refused_in_words(given: object) -> 
     assert all(path and msg for path, msg in said)
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(), JSON))
 def test_the_text_of_a_dict_is_its_json(given: dict[str, object]) -> None:
     assert json.loads(arguments_text(given)) == given

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -185,6 +185,7 @@ PARTS = st.fixed_dictionaries(
 )
 
 
+@settings(max_examples=30)
 @given(JSON | STATUSES | st.fixed_dictionaries({"content": st.lists(PARTS, max_size=3)}))
 def test_anything_becomes_a_result_that_can_be_stored(returned: object) -> None:
     result = tool_result(returned)
