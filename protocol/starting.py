@@ -31,6 +31,8 @@ def may_start(state: State) -> bool:
 
 def joinable(state: State, rows: Sequence[Row]) -> list[Row]:
     """Return the rows that may join an execution: no submit, and of queued tools as many as its ending can close."""
+    if not rows:
+        return []  # nearly always
     room = min(TOOLS_JOINED_MAX, UNREAD_MAX - state.facts.pending - state.facts.steers)
     joined = []
     for row in rows:

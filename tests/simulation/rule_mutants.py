@@ -237,7 +237,7 @@ RULES = [
         "nothing starts by itself while held",
     ),
     Mutant(
-        "joined rows stay on the thread record", _attribute(Facts, "take_rows", lambda facts, rows, *, join: None),
+        "joined rows stay on the thread record", _attribute(Facts, "take_rows", lambda facts, rows, **_: None),
         explored(_STEER), "the thread record counts what the tables hold",
     ),
     Mutant(
@@ -253,7 +253,7 @@ RULES = [
         "a receipt is recorded if and only if it accepts",
     ),
     Mutant(
-        "a waiting submit joins as a message", _attribute(running, "_joinable", list), explored(_WAITS),
+        "a waiting submit joins as a message", _attribute(running, "joinable", lambda _state, rows: list(rows)), explored(_WAITS),
         "a boundary takes all that waits for it, and no submit",
     ),
     Mutant(
