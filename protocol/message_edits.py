@@ -262,7 +262,7 @@ def delete(state: State, trigger: DeleteMessage) -> Decision:
     if row is not None and row.messages == 1:
         withdrawn = InputWithdrawn(input_id=row.input_id, row=row.stored())
         return Decision(DECIDE, state.phase, [withdrawn], True)
-    refused = _refuse_call(found)
+    refused = _refuse_call(state, found)
     if refused is not None:
         return refuse(state, refused)
     events: list[Event] = [_deleted(trigger, found)]
@@ -271,9 +271,10 @@ def delete(state: State, trigger: DeleteMessage) -> Decision:
     return Decision(DECIDE, state.phase, events, True)
 
 
-def _refuse_call(found: Found) -> InvalidInput | None:
+def _refuse_call(state: State, found: Found) -> InvalidInput | None:
     message_id = found.draft["id"]
-    if found.unanswered is not None:
+    # Where no call is open, this one never was: a queued tool of a thread that was terminated before.
+    if found.unanswered is not None and state.facts.open_calls:
         return InvalidInput(
             f"message {message_id!r} has an open call {found.unanswered!r}; it can be deleted once that has its result",
             code="call_open",

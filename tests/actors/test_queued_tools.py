@@ -183,6 +183,7 @@ def test_one_on_a_terminated_thread_fails_and_none_is_taken(on: Stage, thread: T
     on.settle()
     (message,) = history(thread)
     assert message.status == "failed"
+    assert on.ask(thread.delete_message(message.id)) is True
     late = thread.queue_tool("fetch")
     on.settle()
     assert isinstance(late.error(), ThreadTerminated)
