@@ -313,6 +313,15 @@ class MessageHistory(Sequence["Message"]):
             facts = _facts(view, self._entry)
             return facts.edited, sum(facts.counts.values())
 
+    def between(self, low: int, high: int) -> list[Message]:
+        """Return the messages at places `low` to `high`, as many as are there: one read of these alone."""
+        with self._services.store.view() as view:
+            facts = _facts(view, self._entry)
+            high = min(high, sum(facts.counts.values()))
+            if low >= high:
+                return []
+            return _places(MessageReader(view, self._entry.number, facts.generation), facts, low, high)
+
     def _load(self) -> int:
         with self._services.store.view() as view:
             facts = _facts(view, self._entry)
@@ -332,9 +341,7 @@ class MessageHistory(Sequence["Message"]):
         start = total - len(self._tail)
         if low >= start:
             return self._tail[low - start : high - start]
-        with self._services.store.view() as view:
-            facts = _facts(view, self._entry)
-            return _places(MessageReader(view, self._entry.number, facts.generation), facts, low, high)
+        return self.between(low, high)
 
     def __len__(self) -> int:
         with self._services.store.view() as view:

@@ -10,8 +10,10 @@ from collections import deque
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from .transcript import Transcript
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from ..actors.execution import Execution
     from ..actors.reply import Reply
@@ -58,9 +60,10 @@ class SessionEnd(NamedTuple):
 class Course:
     """Where the whole loop is to go after the current operation: one for a root flow and all of its sub-prompts."""
 
-    __slots__ = ("arrived", "forced", "handoff", "session_end", "stopped_by", "sub_prompts")
+    __slots__ = ("arrived", "forced", "handoff", "session_end", "stopped_by", "sub_prompts", "transcript")
 
-    def __init__(self) -> None:
+    def __init__(self, execution: Execution) -> None:
+        self.transcript = Transcript(execution.history)
         self.arrived: list[Message] = []  # joined, and not looked at by the loop yet
         self.forced: SideName | None = None
         self.handoff: Handoff | None = None
@@ -101,7 +104,7 @@ class Flow:
         self.agent = agent
         self.side: SideName = side
         self.parent = parent
-        self.course: Course = Course() if parent is None else parent.course
+        self.course: Course = Course(execution) if parent is None else parent.course
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.step_count = 0
         self.side_steps: dict[SideName, int] = {"a": 0, "b": 0}
@@ -155,6 +158,10 @@ class Flow:
     def session_end(self) -> SessionEnd | None:
         """That the session is to end; the first call counts."""
         return self.course.session_end
+
+    async def history(self, prompt: Prompt) -> Sequence[Message]:
+        """Return the stored messages that a request of a prompt is made of; reads what is new since the last step."""
+        return await self.course.transcript.messages(prompt.history_limit)
 
     def stop(self) -> None:
         """End the loop after the current operation; the calls of this step that have not run get error results."""

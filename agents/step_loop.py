@@ -132,7 +132,8 @@ class _StepLoop:
                 await self._session.save()
             if row.next is Next.MODEL:
                 at = At.MODEL
-                step = await model_step(flow, self._state, self._prompt(), self._execution.history)
+                prompt = self._prompt()
+                step = await model_step(flow, self._state, prompt, await flow.history(prompt))
                 over, trouble = step.over, step.trouble
             elif row.next is Next.HANDLER:
                 at = At.HANDLER

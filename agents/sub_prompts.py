@@ -57,9 +57,7 @@ async def run_sub_prompt(
     child = flow.child(prompt, arguments)
     token = current_flow.set(child)
     try:
-        history: list[Message] = (
-            [one for one in flow.execution.history if one.depth == 0] if prompt.include_chat else []
-        )
+        history = [one for one in await flow.history(prompt) if one.depth == 0] if prompt.include_chat else []
         said = await _say_first(child, state, config, arguments)
         step = await model_step(child, state, prompt, history if said is None else [*history, said])
     finally:

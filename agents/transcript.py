@@ -62,7 +62,7 @@ class Transcript:
         while low < high:
             if found:
                 await asyncio.sleep(0)
-            page = self._history[low : min(low + _PAGE, high)]
+            page = self._history.between(low, min(low + _PAGE, high))
             if not page:
                 break  # it was edited meanwhile, which the next look at the mark will tell
             found += page

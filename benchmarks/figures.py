@@ -66,6 +66,17 @@ def _executions(commits: int, threads: int, floor: float) -> Comparison:
     )
 
 
+def _steps(threads: int) -> Comparison:
+    """What a model step costs: a declared agent that answers once, against a callable that says the same."""
+    shared = ("--threads", str(threads), "--executions", "10000", "--dir", "{stores}")
+    return Comparison(
+        f"step_threads_{threads}",
+        ("workloads.executions", *shared, "--commits", "3"),
+        ("workloads.steps", *shared),
+        (Figure("per_s"),),
+    )
+
+
 COMPARISONS = (
     *(_executions(3, threads, 0.55) for threads in (1, 16, 256, 1_000)),
     *(_executions(2, threads, 0.6) for threads in (1, 16, 256, 1_000)),
@@ -109,5 +120,19 @@ COMPARISONS = (
         ("workloads.history", "--messages", "100", "--dir", "{stores}"),
         ("workloads.history", "--messages", "20000", "--dir", "{stores}"),
         (Figure("append_cpu_us", limit=1.2), Figure("newest_page_us", limit=1.5)),
+    ),
+    *(_steps(threads) for threads in (1, 256)),
+    # The same for each message that is sent, whether ten times as many are sent or ten times as many are stored.
+    Comparison(
+        "context_sent",
+        ("workloads.steps", "--messages", "500", "--dir", "{stores}"),
+        ("workloads.steps", "--messages", "5000", "--dir", "{stores}"),
+        (Figure("us_per_message", limit=1.3),),
+    ),
+    Comparison(
+        "context_stored",
+        ("workloads.steps", "--messages", "500", "--history-limit", "100", "--dir", "{stores}"),
+        ("workloads.steps", "--messages", "5000", "--history-limit", "100", "--dir", "{stores}"),
+        (Figure("us_per_message", limit=1.3),),
     ),
 )

@@ -109,7 +109,9 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         began = time.perf_counter()
         runtime.__enter__()
         seconds = time.perf_counter() - began
-        for _ in range(WITH_WORK):  # what waited starts by itself; only then is everything read that this open calls for
+        for _ in range(
+            WITH_WORK
+        ):  # what waited starts by itself; only then is everything read that this open calls for
             entered.acquire()
         reads = store.reads
         lost = {runtime.thread(f"t-{n}").status().result().reason for n in range(WITH_WORK, 2 * WITH_WORK)}

@@ -26,8 +26,8 @@ class Counted:
     def mark(self) -> tuple[int, int]:
         return self._history.mark()
 
-    def __getitem__(self, index: slice) -> list[Message]:
-        found = self._history[index]
+    def between(self, low: int, high: int) -> list[Message]:
+        found = self._history.between(low, high)
         self.taken += len(found)
         return found
 
