@@ -134,6 +134,9 @@ class ThreadMessages(StateParts):
             changed = await hooks.run("before_create_message", self, shown)
             updates = {key: value for key, value in _as_dict(changed).items() if key in ("content", "metadata")}
             updates = {key: value for key, value in updates.items() if value != shown.get(key)}
+            redactor = self._redactor()
+            if updates and redactor is not None:
+                updates = redactor.data(updates)
             if updates:
                 try:
                     joined[rank] = await self._access.update_message(message.id, updates)
