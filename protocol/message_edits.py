@@ -261,7 +261,8 @@ def delete(state: State, trigger: DeleteMessage) -> Decision:
     row = found.row
     if row is not None and row.messages == 1:
         withdrawn = InputWithdrawn(input_id=row.input_id, row=row.stored())
-        return Decision(DECIDE, state.phase, [withdrawn], True)
+        # A steer closes the batch: a body that ended behind it has not read it, unless this turns out not to be written.
+        return Decision(DECIDE, state.phase, [withdrawn], True, closes=row.kind == "steer")
     refused = _refuse_call(state, found)
     if refused is not None:
         return refuse(state, refused)

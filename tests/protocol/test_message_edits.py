@@ -292,6 +292,7 @@ def test_a_message_with_calls_goes_with_their_results_and_not_before_it_has_all(
     ]
     thread.facts.open_calls = 1
     refused = delete(thread, found(made, results=results[:1], unanswered="d"))
+    assert isinstance(refused.reply, InvalidInput)
     assert (refused.reply.code, refused.reply.details["tool_call_id"], refused.events) == ("call_open", "d", [])
     alone = delete(thread, found(results[0][0]))
     assert (alone.reply.code, alone.reply.details["tool_call_id"], alone.events) == ("call_needs_result", "c", [])

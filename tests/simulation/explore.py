@@ -41,7 +41,7 @@ def key(world: World) -> Hashable:
         facts.held,
         facts.terminated_at is None,
         None if active is None else facts.interrupted_by,
-        facts.messages > 0,
+        bool(facts.counts),
         len(facts.lost_at),
         state.resumes,
         ending is not None and (ending.refused, ending.unread),
@@ -85,7 +85,7 @@ def _after_crash(world: World, about: str) -> Hashable:
         facts.held,
         facts.terminated_at is None,
         None if facts.execution_id is None else facts.interrupted_by,
-        facts.messages > 0,
+        bool(facts.counts),
         len(facts.lost_at),
         _rows(world, stored.rows, facts.failed_through, facts.execution_id),
         world.known == facts.execution_id,
@@ -120,7 +120,7 @@ def _rows(world: World, rows: tuple[Row, ...], failed_through: int, active: str 
     waiting: list[object] = []
     steers = 0
     for row in rows:
-        if row.kind == "steer" and row.execution_id == active:
+        if row.kind == "steer" and row.execution_id == active and row.input_id not in tracked:
             steers += 1
         else:
             name = row.input_id if row.input_id in tracked else ""
@@ -177,7 +177,7 @@ def _flight(world: World, flight: Flight) -> tuple[object, ...]:
 
 def _answer(decision: Decision) -> object:
     reply = decision.reply
-    if isinstance(reply, RespondStatus):
+    if isinstance(reply, RespondStatus | bool):
         return reply
     return getattr(reply, "disposition", None) or type(reply)
 
@@ -191,6 +191,8 @@ def _tracked(world: World, name: str, live: Stored, stored: Stored, active: str 
         stored.prior(name) is None,
         name in live.withdrawn,
         first,
+        # Only an edit asks whether it is in history.
+        *((name in live.heard, name in stored.heard) if "delete" in world.script.budget else ()),
     )
 
 

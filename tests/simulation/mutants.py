@@ -1,7 +1,7 @@
 """Owns the list of mutants: rules broken on purpose, one by one, each with the test that must notice.
 
 Run as a script it prints each mutant and its killer, and exits 1 if one survives. A mutant that survives is a missing
-oracle. Those of the table and its rules stand in `rule_mutants`, those of the shell around them in `shell_mutants`; a
+oracle. Those of the table and its rules stand in `rule_mutants`, those of edits in `edit_mutants`, those of the shell in `shell_mutants`; a
 mutant of anything else is a `Mutant` in a list of its own, added to `MUTANTS` here.
 """
 
@@ -15,11 +15,12 @@ from pathlib import Path
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from tests.simulation.edit_mutants import EDITED
 from tests.simulation.mutant import Mutant, Survived
 from tests.simulation.rule_mutants import RULES
 from tests.simulation.shell_mutants import SHELL
 
-MUTANTS: list[Mutant] = [*RULES, *SHELL]
+MUTANTS: list[Mutant] = [*RULES, *EDITED, *SHELL]
 
 
 def main() -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from treadle.protocol.decision import Action, Batch, Decision, Phase, Refusal
-from treadle.protocol.errors import StorageFull
+from treadle.protocol.errors import MessageNotFound, StorageFull
 from treadle.protocol.errors import ThreadTerminated as Terminated
 from treadle.protocol.events import (
     Event,
@@ -22,7 +22,9 @@ from treadle.protocol.events import (
     InputQueued,
     InputWithdrawn,
     MessageAdded,
+    MessageDeleted,
     MessagesJoined,
+    MessageUpdated,
     RequestOpened,
     RequestTerminated,
     ThreadTerminated,
@@ -132,12 +134,36 @@ def _judge_answer(world: World, mail: Mail, decision: Decision) -> None:
         _must(
             decision.reply is expected, "an answer is told what became of its request", (mail, expected, decision.reply)
         )
+    if mail.verb in ("update", "delete", "edit"):
+        _judge_edit(world, mail, decision)
     if mail.verb not in ("submit", "steer", "interrupt", "queue"):
         return
     expected = _expected(world, mail)
     reply = decision.reply
     given = getattr(reply, "disposition", type(reply) if isinstance(reply, Exception) else reply)
     _must(given == expected, "each input and control is answered as its table says", (mail, expected, reply))
+
+
+def _judge_edit(world: World, mail: Mail, decision: Decision) -> None:
+    """Whoever runs, an edit finds what is there; a body's counts only while it is live."""
+    notes, live = world.notes, world.live
+    late = mail.verb == "edit" and (
+        notes.closed is not None or mail.target != world.state.active or mail.name == "late"
+    )
+    there = mail.how in live.heard or any(row.input_id == mail.how for row in live.rows)
+    expected: object = there if mail.verb == "delete" else dict if there else MessageNotFound
+    given = decision.reply if isinstance(decision.reply, bool | Refusal) else type(decision.reply)
+    _must(given == (Refusal.FENCED if late else expected), "an edit finds what is there", (mail, decision.reply))
+    _must(bool(decision.events) == (there and not late), "an edit is recorded if and only if it is made", mail)
+    _must(decision.phase is world.state.phase, "an edit starts and ends nothing", decision.phase)
+
+
+def _edited(world: World, mail: Mail, decision: Decision, event: MessageUpdated | MessageDeleted, at: int) -> None:
+    row = next((row for row in world.live.rows if event.row is not None and row.sequence == event.row[0]), None)
+    waits = row is not None and row.input_id == mail.how
+    _must(waits or (event.row is None and mail.how in world.live.heard), "an edit is of what it names", (mail, event))
+    gone = isinstance(event, MessageDeleted) and row is not None and row.messages == 1
+    _must(not gone, "an input goes with its last message", event)
 
 
 def _expected_withdrawal(world: World, name: str) -> Withdrawal:
@@ -409,6 +435,12 @@ def _terminated(world: World, mail: Mail, decision: Decision, event: ThreadTermi
 
 def _withdrawn(world: World, mail: Mail, decision: Decision, event: InputWithdrawn, at: int) -> None:
     row = next((row for row in world.live.rows if row.input_id == event.input_id), None)
+    if mail.verb == "delete":
+        # A message that is deleted is cancelled, whatever was promised of it.
+        _must(
+            row is not None and row.messages == 1 and mail.how == event.input_id, "an edit is of what it names", event
+        )
+        return
     waits = row is not None and row.kind != "steer" and row.sequence > world.state.facts.failed_through
     _must(waits, "only what waits can be withdrawn", event)
 
@@ -425,6 +457,8 @@ _EVENTS: dict[type[Event], Any] = {
     MessagesJoined: _joined,
     InputWithdrawn: _withdrawn,
     ThreadTerminated: _terminated,
+    MessageUpdated: _edited,
+    MessageDeleted: _edited,
 }
 
 
@@ -503,6 +537,8 @@ def _judge_counts(world: World) -> None:
     _must(facts.steer_bytes == size, "the thread record counts what the tables hold", (facts.steer_bytes, size))
     queued = sum(row.messages for row in stored.rows)
     _must(facts.queued_plain + facts.queued_silent == queued, "the thread record counts what the tables hold", queued)
+    listed = sum(facts.counts.values())
+    _must(listed == stored.history, "the thread record counts what the tables hold", (listed, stored.history))
 
 
 def judge_refusal(world: World, flight: Flight, decision: Decision) -> None:
@@ -563,6 +599,9 @@ def judge_reply(world: World, mail: Mail, reply: object) -> None:
         _must(world.durable.terminated_at is not None, "a reply rests on what is durable", reply)
     elif mail.verb == "terminate" and isinstance(reply, int):
         _must(reply == world.durable.terminated_at, "a reply rests on what is durable", reply)
+    elif mail.verb == "delete" and reply is True:
+        there = mail.how in stored.heard or any(row.input_id == mail.how for row in stored.rows)
+        _must(not there, "a reply rests on what is durable", mail)
     elif reply is Withdrawal.WITHDRAWN:
         _must(mail.name in stored.withdrawn, "a reply rests on what is durable", reply)
     elif isinstance(reply, RespondStatus):

@@ -10,11 +10,13 @@ __all__ = [
     "BODIES",
     "C",
     "DEADLINES",
+    "EDITS",
     "ENDS",
     "INPUTS",
     "LATE",
     "LOOPS",
     "LOSSES",
+    "OWN_EDITS",
     "QUEUES",
     "REQUESTS",
     "SMALL",
@@ -34,8 +36,8 @@ class Step(NamedTuple):
     crash      "" with nothing in flight, else "written" or "unwritten"; the thread is opened again at once
     lost       the loop or worker under the body is gone
     body       how its pass ends (returned, raised, cancelled, stopped), or what it asks for (append, consume, call,
-               result, ask)
-    late       what an abandoned body still tries (append, queue, returned)
+               result, ask, edit)
+    late       what an abandoned body still tries (append, queue, returned, edit)
     released   what the execution owned is closed
     retry, grace, deadline, expire
                a timer fires
@@ -76,7 +78,20 @@ class Script(NamedTuple):
         return self.on_busy[rank - 1] if rank <= len(self.on_busy) else "reject"
 
 
-INPUTS = ("submit", "steer", "interrupt", "queue", "repeat", "stop", "resume", "terminate", "withdraw", "respond")
+INPUTS = (
+    "submit",
+    "steer",
+    "interrupt",
+    "queue",
+    "repeat",
+    "stop",
+    "resume",
+    "terminate",
+    "withdraw",
+    "respond",
+    "update",
+    "delete",
+)
 FAULTS = ("refuse", "crash", "lost", "grace", "deadline", "expire")
 
 A = Script("A", {"submit": 3, "steer": 2, "interrupt": 2, "queue": 1, "refuse": 1, "crash": 1}, eager=True)
@@ -111,6 +126,14 @@ LOOPS = Script(
     resumes=True, eager=True,
 )  # fmt: skip
 LOSSES = Script("losses", {"submit": 1, "queue": 3, "crash": 3, "refuse": 1}, resumes=True)
+EDITS = Script(
+    "edits", {"submit": 1, "queue": 1, "steer": 1, "update": 1, "delete": 2, "interrupt": 1, "refuse": 1},
+    tracked=frozenset({"queue1", "steer1"}), window=2, eager=True,
+)  # fmt: skip
+OWN_EDITS = Script(
+    "own edits", {"submit": 1, "queue": 1, "delete": 2, "interrupt": 1, "grace": 1, "crash": 1, "refuse": 1},
+    asks=("consume", "edit"), tracked=frozenset({"queue1"}), window=1, eager=True,
+)  # fmt: skip
 REQUESTS = Script(
     "requests", {"submit": 1, "respond": 2, "interrupt": 1, "expire": 1, "grace": 1, "lost": 1, "refuse": 1, "crash": 1},
     asks=("ask",),

@@ -27,6 +27,8 @@ LARGE = [
     (scripts.ENDS, 15_000, 31_000),
     (scripts.LOSSES, 23_000, 65_000),
     (scripts.QUEUES, 13_000, 27_000),
+    (scripts.EDITS, 73_000, 178_000),
+    (scripts.OWN_EDITS, 15_000, 46_000),
     (scripts.REQUESTS, 46_000, 121_000),
 ]
 
@@ -119,6 +121,7 @@ def test_the_explorations_reach_every_cell_that_may_be_reached() -> None:
     with attributes((lifecycle, "decide", recorded)):
         for script in (
             scripts.SMALL, scripts.QUEUES, scripts.ENDS, scripts.LOOPS, scripts.DEADLINES, scripts.LATE, scripts.REQUESTS,
+            scripts.OWN_EDITS,
         ):  # fmt: skip
             explore(script)
 

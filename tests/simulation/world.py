@@ -20,13 +20,16 @@ from treadle.protocol.events import (
     InputQueued,
     InputWithdrawn,
     MessageAdded,
+    MessageDeleted,
     MessagesJoined,
+    MessageUpdated,
     RequestOpened,
     RequestTerminated,
     ThreadCreated,
 )
 from treadle.protocol.facts import Facts, call_ids
 from treadle.protocol.inbox import Row
+from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
 from treadle.protocol.recorded import receipt_of, recorded_id
 from treadle.protocol.triggers import (
     Append,
@@ -60,7 +63,7 @@ from .script import INPUTS, Script, Step
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Body", "Flight", "Mail", "Stored", "World"]
+__all__ = ["EDITED", "Body", "Flight", "Mail", "Stored", "World"]
 
 
 class Mail(NamedTuple):
@@ -99,6 +102,8 @@ class Stored(NamedTuple):
     calls: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     ended: tuple[tuple[str, Standing], ...] = ()
+    heard: frozenset[str] = frozenset()  # inputs whose message is in history
+    history: int = 0  # messages in it
 
     def standing(self, request_id: str) -> Standing | None:
         """Return how a request stands."""
@@ -127,6 +132,7 @@ def _input(stored: Stored, event: InputQueued, sequence: int, at: int) -> Stored
 def _receipt(stored: Stored, event: ExecutionStarted, sequence: int, at: int) -> Stored:
     if event.cause != "submit":
         return stored
+    stored = stored._replace(heard=stored.heard | {event.input_id or ""}, history=stored.history + len(event.messages))
     prior = (event.input_id or "", Prior(event.digest, receipt_of(event, at)))
     return stored._replace(receipts=(*stored.receipts, prior))
 
@@ -140,7 +146,9 @@ def _control(stored: Stored, event: ExecutionInterrupted | ControlRecorded, sequ
 
 def _joined(stored: Stored, event: MessagesJoined, sequence: int, at: int) -> Stored:
     gone = {row[0] for row in event.rows}
-    return stored._replace(rows=tuple(row for row in stored.rows if row.sequence not in gone))
+    heard = stored.heard | {row.input_id for row in stored.rows if row.sequence in gone}
+    rows = tuple(row for row in stored.rows if row.sequence not in gone)
+    return stored._replace(rows=rows, heard=heard, history=stored.history + sum(row[2] for row in event.rows))
 
 
 def _withdrawn(stored: Stored, event: InputWithdrawn, sequence: int, at: int) -> Stored:
@@ -150,6 +158,7 @@ def _withdrawn(stored: Stored, event: InputWithdrawn, sequence: int, at: int) ->
 
 def _message(stored: Stored, event: MessageAdded, sequence: int, at: int) -> Stored:
     draft = event.message
+    stored = stored._replace(history=stored.history + 1)
     calls = (*stored.calls, *call_ids(draft))
     if draft.get("closes"):
         calls = tuple(call for call in calls if call != draft["tool_call_id"])
@@ -165,6 +174,23 @@ def _answered(stored: Stored, event: RequestTerminated, sequence: int, at: int) 
     return stored._replace(pending=pending, ended=(*stored.ended, (event.request_id, event.status)))
 
 
+def _updated(stored: Stored, event: MessageUpdated, sequence: int, at: int) -> Stored:
+    told = event.row
+    if told is None:
+        return stored
+    rows = [
+        row._replace(size=told[4], edits=tuple((rank, edited) for rank, edited in told[5]))
+        if row.sequence == told[0]
+        else row
+        for row in stored.rows
+    ]
+    return stored._replace(rows=tuple(rows))
+
+
+def _deleted(stored: Stored, event: MessageDeleted, sequence: int, at: int) -> Stored:
+    return stored._replace(heard=stored.heard - {event.message_id.removesuffix("-m")}, history=stored.history - 1)
+
+
 _CHANGES: dict[type[Event], Callable[..., Stored]] = {
     InputQueued: _input,
     ExecutionStarted: _receipt,
@@ -175,6 +201,8 @@ _CHANGES: dict[type[Event], Callable[..., Stored]] = {
     MessageAdded: _message,
     RequestOpened: _request,
     RequestTerminated: _answered,
+    MessageUpdated: _updated,
+    MessageDeleted: _deleted,
 }
 
 _RECOVERY = {"boot_id": "boot", "cause": "process", "dispatched": True}
@@ -285,7 +313,12 @@ class World:
             if left.get("lost"):
                 found.append(Step("lost"))
         if self.late:
-            found += [Step("late", how) for how in ("append", "queue", "returned")]
+            late = (
+                ("append", "queue", "returned", "edit")
+                if "edit" in self.script.asks
+                else ("append", "queue", "returned")
+            )
+            found += [Step("late", how) for how in late]
         if self.releasing:
             found.append(Step("released"))
         if self.retry:
@@ -335,6 +368,8 @@ class World:
             return Mail("submit", "submit1", how=self.script.busy(1))
         if verb == "withdraw":
             return Mail("withdraw", "queue1")
+        if verb in ("update", "delete"):
+            return Mail(verb, name, how=EDITED[rank % len(EDITED)])
         if verb == "respond":
             return Mail("respond", name, how=self.asked)
         if verb in ("steer", "interrupt"):
@@ -429,7 +464,7 @@ class World:
             if mail.verb == "expire":
                 # Its body must not wait for ever because its time ran out on a full disk.
                 self.expiring = mail.how if self.waiting == mail.how else ""
-            elif decided.reply is not None or mail.verb in _ASKS:
+            elif decided.reply is not None or mail.verb in _WAITED:
                 self._answer(mail, StorageFull("The disk is full."))
 
     def _restore(self) -> None:
@@ -473,14 +508,14 @@ class World:
             # Refused where it is made, as all that begins something.
             self.waiting = "refused"
             self._wait_over(Refusal.CANCELLED)
-        elif about in _ASKS:
+        elif about in _WAITED:
             self.body = body._replace(asking=True)
             asked = ""
             if about == "ask":
                 # The wait and its time begin before the actor hears of it.
                 asked = self.waiting = f"r{len(self.live.pending) + len(self.live.ended) + 1}"
                 self.expiring = asked if "expire" in self.left else ""
-            self._post(Mail(about, target=body.execution, how=asked))
+            self._post(Mail(about, target=body.execution, how=EDITED[0] if about == "edit" else asked))
         else:
             self.body = None
             self._post(Mail("ended", target=body.execution, how=about))
@@ -490,7 +525,7 @@ class World:
         if about == "returned":
             self._post(Mail("ended", target=execution, how=about))
         else:
-            self._post(Mail("append" if about == "append" else "queue", "late", execution))
+            self._post(Mail(about, "late", execution, EDITED[0] if about == "edit" else ""))
 
     def _release(self, about: str) -> None:
         execution, self.releasing = self.releasing, ""
@@ -599,7 +634,7 @@ class World:
             self.grace = self.deadline = ""
 
     def _reply(self, mail: Mail, decision: Decision) -> None:
-        if decision.reply is not None or mail.verb in _ASKS:
+        if decision.reply is not None or mail.verb in _WAITED:
             self._answer(mail, decision.reply)
 
     def _answer(self, mail: Mail, reply: object) -> None:
@@ -609,7 +644,12 @@ class World:
                 self._wait_over(reply)
         elif mail.verb != "expire" and self.log is not None:
             self.log.append((mail.name or mail.verb, reply))
-        if mail.verb in _ASKS and self.body is not None and mail.target == self.body.execution and mail.name != "late":
+        if (
+            mail.verb in _WAITED
+            and self.body is not None
+            and mail.target == self.body.execution
+            and mail.name != "late"
+        ):
             self.body = Body(mail.target, self.body.told or isinstance(reply, Refusal))
 
     def _trigger(self, mail: Mail) -> Trigger:
@@ -648,6 +688,15 @@ class World:
         trigger.withdrawn = mail.name in self.live.withdrawn
         return trigger
 
+    def _edit(self, mail: Mail, trigger: MessageEdit) -> Trigger:
+        live, name = self.live, mail.how
+        row = next((row for row in live.rows if row.input_id == name), None)
+        if row is not None or name in live.heard:
+            draft = {"id": f"{name}-m", "role": "user", "content": name}
+            place = [0 if row is None else row.sequence, 0, 0, 0 if row is None else None]
+            trigger.found = Found(draft, place, lambda draft: draft, row=row)  # type: ignore[arg-type,return-value]
+        return trigger
+
     def _append(self, mail: Mail) -> Trigger:
         event = MessageAdded(execution_id=mail.target, message=_APPENDED[mail.verb])
         trigger = Append(mail.target, event, _DRAFT_SIZE)
@@ -663,6 +712,8 @@ _SLOTS = tuple(name for name in World.__slots__ if name not in ("_entries", "_ev
 _ANSWERS = frozenset({"commit", "refuse", "crash"})  # what waited for an answer is decided with it
 _AT_ONCE = frozenset({"submit", "steer", "interrupt", "append", "consume", "call", "result", "ask", "respond"})
 _ASKS = frozenset({"append", "consume", "call", "result", "ask"})
+_WAITED = _ASKS | {"edit"}  # what a body waits for
+EDITED = ("queue1", "steer1")  # the inputs whose messages are edited
 _APPENDED = {
     "append": {"id": "m", "role": "assistant", "content": "said"},
     "call": {"id": "m", "role": "assistant", "content": "call", "calls": ["c"]},
@@ -712,6 +763,9 @@ _TRIGGERS: dict[str, Callable[[World, Mail], Trigger]] = {
     "append": World._append,
     "call": World._append,
     "result": World._append,
+    "update": lambda w, m: w._edit(m, UpdateMessage(f"{m.how}-m", Changes("other"))),
+    "delete": lambda w, m: w._edit(m, DeleteMessage(f"{m.how}-m")),
+    "edit": lambda w, m: w._edit(m, UpdateMessage(f"{EDITED[0]}-m", Changes("mine"), m.target)),
     "ask": lambda w, m: w._standing(m, Ask(m.target, m.how, "approval", None)),
     "respond": lambda w, m: w._standing(m, Respond(m.how, True, True)),
     "expire": lambda w, m: w._standing(m, Expire(m.target, m.how)),
