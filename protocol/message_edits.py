@@ -263,7 +263,7 @@ def delete(state: State, trigger: DeleteMessage) -> Decision:
         withdrawn = InputWithdrawn(input_id=row.input_id, row=row.stored())
         # A steer closes the batch: a body that ended behind it has not read it, unless this turns out not to be written.
         return Decision(DECIDE, state.phase, [withdrawn], True, closes=row.kind == "steer")
-    refused = _refuse_call(state, found)
+    refused = _refuse_call(found)
     if refused is not None:
         return refuse(state, refused)
     events: list[Event] = [_deleted(trigger, found)]
@@ -272,10 +272,9 @@ def delete(state: State, trigger: DeleteMessage) -> Decision:
     return Decision(DECIDE, state.phase, events, True)
 
 
-def _refuse_call(state: State, found: Found) -> InvalidInput | None:
+def _refuse_call(found: Found) -> InvalidInput | None:
     message_id = found.draft["id"]
-    # Where no call is open, this one never was: a queued tool of a thread that was terminated before.
-    if found.unanswered is not None and state.facts.open_calls:
+    if found.unanswered is not None:
         return InvalidInput(
             f"message {message_id!r} has an open call {found.unanswered!r}; it can be deleted once that has its result",
             code="call_open",
