@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from ..protocol.errors import InvalidInput, TreadleError, shorten
+from ..protocol.errors import CallerError, TreadleError, Unavailable
 from ..protocol.messages import Message
 from ..protocol.values import check_value
 
@@ -45,13 +45,13 @@ class BlockRun(Exception):
     block = True
 
 
-class HookBlocked(TreadleError):
+class HookBlocked(CallerError):
     """A hook stopped the run; `details` has the `hook` and its `kind`, the message is the hook's own text."""
 
     code = "hook_blocked"
 
 
-class HookTimedOut(TreadleError):
+class HookTimedOut(Unavailable):
     """A hook did not end in its time; `details` has the `hook`, its `kind` and the `seconds`."""
 
     code = "hook_timed_out"
@@ -152,13 +152,6 @@ HOOKS: Final[Mapping[str, HookKind]] = MappingProxyType(
         "tool_call_done": HookKind("after a call's result is stored", ("call", "result")),
     }
 )  # fmt: skip
-
-
-def check_hook_kind(kind: object) -> str:
-    """Return the name of a kind of hook. Raises: InvalidInput: `unknown_hook`."""
-    if isinstance(kind, str) and kind in HOOKS:
-        return kind
-    raise InvalidInput(f"no hook is called {shorten(kind)}", code="unknown_hook", value=shorten(kind))
 
 
 def markdown() -> str:

@@ -13,7 +13,7 @@ import os
 from hashlib import blake2b
 from typing import Final
 
-from ..protocol.errors import InvalidInput, TreadleError
+from ..protocol.errors import CallerError, InvalidInput
 
 __all__ = ["SecretUnreadable", "Sealer"]
 
@@ -21,7 +21,7 @@ KEY_BYTES_MIN: Final = 16
 _NONCE, _TAG, _BLOCK = 16, 32, 64  # bytes
 
 
-class SecretUnreadable(TreadleError):
+class SecretUnreadable(CallerError):
     """A stored secret does not open with the key that this runtime was given; `details` has its `name`."""
 
     code = "secret_unreadable"

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 
 from treadle.agents import DefinitionNotFound, InvalidReturn, ToolArgumentsInvalid
+from treadle.agents.environment import VariableNotFound
+from treadle.agents.hooks import HookBlocked, HookTimedOut
+from treadle.agents.secrets import SecretUnreadable
 from treadle.protocol import errors
 from treadle.protocol.events import EVENT_TYPES
 from treadle.protocol.facts import STORED
@@ -59,7 +62,8 @@ def given() -> set[str]:
 
 def error_classes() -> list[type[errors.TreadleError]]:
     ours = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.TreadleError)]
-    return [*ours, InvalidReturn, DefinitionNotFound, ToolArgumentsInvalid]
+    own = [VariableNotFound, HookBlocked, HookTimedOut, SecretUnreadable]
+    return [*ours, *own, InvalidReturn, DefinitionNotFound, ToolArgumentsInvalid]
 
 
 def test_every_table_is_in_the_storage_page() -> None:
