@@ -3,9 +3,11 @@
 from .agent import FunctionAgent, InvalidReturn, agent
 from .agent_definition import Agent
 from .definitions import DefinitionNotFound, Definitions, Offered
+from .environment import Environment, EnvValue, VariableNotFound
 from .execution_state import ExecutionState
 from .handler import Handler, handler
 from .hook import Hook, hook
+from .hooks import BlockRun
 from .loading import load_agents
 from .model_definition import Model
 from .models.seam import Reasoning
@@ -19,9 +21,12 @@ from .variable import Variable
 __all__ = [
     "Agent",
     "Binding",
+    "BlockRun",
     "DefinitionNotFound",
     "Definitions",
     "EnvPart",
+    "EnvValue",
+    "Environment",
     "ExecutionState",
     "FunctionAgent",
     "Handler",
@@ -42,6 +47,7 @@ __all__ = [
     "ToolArgumentsInvalid",
     "ToolResult",
     "Variable",
+    "VariableNotFound",
     "agent",
     "handler",
     "hook",
