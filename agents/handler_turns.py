@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, cast
 from ..actors.fence import ExecutionFenced
 from .rows import reader
 from .tool_result import failed_result
+from .tool_run import uncancel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from ..protocol.messages import Message
+    from ..protocol.values import JsonObject
     from .flow import Flow
     from .handler import Handler
     from .session import Session
@@ -23,10 +25,14 @@ __all__ = ["handler_turn", "inbound"]
 
 def inbound(flow: Flow, session: Session) -> list[Message]:
     """Return what was said to the acting side and its handler was not called with, oldest first; blocks for reads."""
-    since, role = session.handled[flow.side], reader(flow.side)
+    last, role = session.handled[flow.side], reader(flow.side)
     found: list[Message] = []
     for message in reversed(flow.execution.history):
-        if message.created_at <= since:
+        if message.id == last.message_id:
+            break
+        if message.created_at < last.at:
+            # That message was deleted: of those of the same moment none is handed over twice.
+            found = [one for one in found if one.created_at > last.at]
             break
         if message.depth == 0 and message.role == role and (message.content or message.attachments):
             found.append(message)
@@ -48,7 +54,7 @@ async def handler_turn(flow: Flow, state: ThreadState, session: Session, message
     handler = flow.agent.definitions.handler(given) if isinstance(given, str) else given
     for message in messages:
         flow.execution.begin("handler")
-        session.handle(flow.side, message.created_at)
+        session.handle(flow.side, message)
         await session.save()
         await _deliver(flow, state, handler, message)
         if flow.stopped or flow.course.session_end is not None or flow.execution.abort_signal.aborted:
@@ -56,6 +62,7 @@ async def handler_turn(flow: Flow, state: ThreadState, session: Session, message
 
 
 async def _deliver(flow: Flow, state: ThreadState, handler: Handler, message: Message) -> None:
+    about = {"kind": "handler_execution", "handler": handler.name, "message_id": message.id}
     try:
         if handler.runs_on == "loop":
             await cast("Awaitable[object]", handler.function(state, message))
@@ -66,20 +73,16 @@ async def _deliver(flow: Flow, state: ThreadState, handler: Handler, message: Me
     except asyncio.CancelledError as error:
         if flow.execution.abort_signal.aborted:
             raise
-        _log(state, handler, message, error)
+        uncancel()
+        _log_failure(state, about, error)
     except BaseException as error:  # noqa: BLE001 - fatal to this delivery only
-        _log(state, handler, message, error)
+        _log_failure(state, about, error)
+    else:
+        await state.log("info", f"handler {handler.name} was called", about)
 
 
-def _log(state: ThreadState, handler: Handler, message: Message, error: BaseException) -> None:
+def _log_failure(state: ThreadState, about: JsonObject, error: BaseException) -> None:
     failed = failed_result(error)
-    state._note(  # noqa: SLF001 - for the runtime: the part of a state that has nobody to wait for it
-        f"handler {handler.name} failed",
-        {
-            "error_type": "handler_execution_error",
-            "handler": handler.name,
-            "message_id": message.id,
-            "error": failed.error,
-            "stack": failed.stack,
-        },
-    )
+    told = {"error_type": "handler_execution_error", "error": failed.error, "stack": failed.stack}
+    # For the runtime: this part of a state has nobody to wait for it.
+    state._note(f"handler {about['handler']} failed", {**about, **told})  # noqa: SLF001

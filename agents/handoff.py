@@ -34,16 +34,11 @@ async def take_over(flow: Flow, state: ThreadState, session: Session) -> None:
     flow.prompt_path = []
     state.context.update(handoff.arguments)
     await session.follow(agent)
+    history = flow.execution.history
     for name in ("a", "b"):
-        if flow.side_of(name).backing == "handler":
-            # What was said before was the old agent's to answer.
-            session.handle(name, await _newest(flow))
+        if flow.side_of(name).backing == "handler" and len(history):
+            session.handle(name, history[-1])  # what was said before was the old agent's to answer
     show(flow, "agent_handoff", new_agent_id=agent.name, new_agent_title=agent.description or agent.name)
     if handoff.message is not None:
         said = state.scene.env.redactor.text(fitting(handoff.message))
         await state.append_hooked(draft_message(flow.execution.new_id(), reader("a"), said))
-
-
-async def _newest(flow: Flow) -> int:
-    history = flow.execution.history
-    return history[-1].created_at if len(history) else 0

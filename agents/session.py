@@ -6,17 +6,25 @@ cap on turns, two sides that the runtime acts for, or a handler. Never counts st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ..actors.execution import Execution
+    from ..protocol.messages import Message
     from ..protocol.values import JsonObject, Value
     from .agent_definition import Agent
     from .flow import SideName
 
-__all__ = ["SESSION_KEY", "Session"]
+__all__ = ["SESSION_KEY", "Handled", "Session"]
 
 SESSION_KEY: Final = "treadle:session"
+
+
+class Handled(NamedTuple):
+    """A message by its time and its id: messages of one input have the same time."""
+
+    at: int
+    message_id: str
 
 
 class Session:
@@ -25,7 +33,7 @@ class Session:
     Attributes:
         turns: completed turns by side since the session began.
         side: whose turn it is, None where nobody's turn is under way.
-        handled: by handler side, the time of the last message that it was called with, in microseconds.
+        handled: by handler side, the last message that it was called with: its time in microseconds, and its id.
     """
 
     __slots__ = ("_changed", "_dual", "_execution", "_loaded", "_tracked", "handled", "side", "turns")
@@ -35,7 +43,7 @@ class Session:
         self._loaded = self._tracked = self._changed = self._dual = False
         self.turns: dict[SideName, int] = {"a": 0, "b": 0}
         self.side: SideName | None = None
-        self.handled: dict[SideName, int] = {"a": 0, "b": 0}
+        self.handled: dict[SideName, Handled] = {"a": Handled(0, ""), "b": Handled(0, "")}
 
     async def follow(self, agent: Agent) -> None:
         """Read the counters where this agent needs them and they were not read yet; one read of the store."""
@@ -55,7 +63,7 @@ class Session:
         for name in self.turns:
             # What was counted in this execution before it was read counts as well.
             self.turns[name] += _number(turns, name)
-            self.handled[name] = max(self.handled[name], _number(handled, name))
+            self.handled[name] = max(self.handled[name], _handled(handled, name))
 
     def count(self, side: SideName, turns: int = 1) -> None:
         """Count completed turns of a side."""
@@ -74,9 +82,9 @@ class Session:
             return False
         return min(self.turns[name] + (name == counting) for name in self.turns) >= cap
 
-    def handle(self, side: SideName, at: int) -> None:
-        """Note that the handler of a side is called with the messages up to a time."""
-        self.handled[side] = max(at, self.handled[side])
+    def handle(self, side: SideName, message: Message) -> None:
+        """Note that the handler of a side is called with the messages up to this one."""
+        self.handled[side] = Handled(message.created_at, message.id)
         self._changed = True
 
     def reset(self) -> None:
@@ -91,10 +99,21 @@ class Session:
         if not (self._changed and self._tracked):
             return
         self._changed = False
-        stored: JsonObject = {"turns": dict(self.turns), "side": self.side, "handled": dict(self.handled)}
+        stored: JsonObject = {
+            "turns": dict(self.turns),
+            "side": self.side,
+            "handled": {side: list(one) for side, one in self.handled.items()},
+        }
         await self._execution.set_internal(SESSION_KEY, stored)
 
 
 def _number(stored: Value, name: str) -> int:
     number = stored.get(name) if isinstance(stored, dict) else None
     return number if isinstance(number, int) else 0
+
+
+def _handled(stored: Value, name: str) -> Handled:
+    match stored.get(name) if isinstance(stored, dict) else None:
+        case [int(at), str(message_id)]:
+            return Handled(at, message_id)
+    return Handled(0, "")

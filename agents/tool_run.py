@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .thread_state import ThreadState
     from .toolbox import Found
 
-__all__ = ["refusal", "run_tool"]
+__all__ = ["refusal", "run_tool", "uncancel"]
 
 
 def refusal(error: str, code: str) -> ToolResult:
@@ -62,13 +62,13 @@ async def run_tool(flow: Flow | None, state: ThreadState, call: ToolCall, *, lis
     except asyncio.CancelledError as error:
         if state.execution is not None and state.execution.abort_signal.aborted:
             raise
-        _uncancel()
+        uncancel()
         return failed_result(error)
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result
         return failed_result(error)
 
 
-def _uncancel() -> None:
+def uncancel() -> None:
     """Take back a cancellation that a tool asked of its own task: the loop goes on."""
     task = asyncio.current_task()
     if task is not None:

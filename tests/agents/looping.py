@@ -82,6 +82,8 @@ class Play:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if error is not None:
+            self.thread.stop().error()  # what a failed test left running must not hold the close, on a clock that stands
         self.runtime.close()
 
     def submit(self, content: Any = "go") -> str:
