@@ -290,17 +290,11 @@ def test_a_message_with_calls_goes_with_their_results_and_not_before_it_has_all(
         ("r-m", [6, 0, 6, 1]),
         ("s-m", [7, 0, 7, 2]),
     ]
-    thread.facts.open_calls = 1
     refused = delete(thread, found(made, results=results[:1], unanswered="d"))
     assert isinstance(refused.reply, InvalidInput)
     assert (refused.reply.code, refused.reply.details["tool_call_id"], refused.events) == ("call_open", "d", [])
     alone = delete(thread, found(results[0][0]))
     assert (alone.reply.code, alone.reply.details["tool_call_id"], alone.events) == ("call_needs_result", "c", [])
-
-
-def test_a_call_that_was_never_open_stands_against_no_deletion() -> None:
-    decision = delete(in_phase(Phase.IDLE), found(text("i", calls=["c"]), unanswered="c"))
-    assert [event.message_id for event in decision.events] == ["i-m"]
 
 
 def test_a_message_with_an_open_call_may_be_updated() -> None:
