@@ -124,12 +124,14 @@ class Errands:
             if reply in self._running:
                 self._running[reply] = task
         # One that is cancelled before its first step runs nothing of itself.
-        task.add_done_callback(lambda _task: reply.fail(ExecutionCancelled(self._key())))
+        task.add_done_callback(lambda _task: reply.done() or reply.fail(self._gone()))
         if reply.done():
             task.cancel()
 
-    def _key(self) -> str:
-        return "" if self._execution is None else self._execution.id
+    def _gone(self) -> BaseException:
+        if self._execution is None:
+            return RuntimeClosed("the runtime closed before the call was over")
+        return self._execution.interruption() or ExecutionFenced(self._execution.id)
 
     def _over(self, reply: Reply[Any]) -> None:
         task = self._drop(reply)
@@ -148,7 +150,7 @@ class Errands:
             self._closed = True
             left = list(self._running)
         for reply in left:
-            reply.fail(ExecutionFenced(self._key()))
+            reply.fail(self._gone())
 
 
 async def _carry(reply: Reply[T], make: Callable[[], Awaitable[T]]) -> None:
