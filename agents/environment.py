@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..protocol.errors import CallerError, InvalidInput, shorten
 from .secrets import Sealer
 
-__all__ = ["EnvType", "EnvValue", "Environment", "Layers", "VariableNotFound", "check_variable", "values_of"]
+__all__ = [
+    "EnvType",
+    "EnvValue",
+    "Environment",
+    "Layers",
+    "VariableNotFound",
+    "check_variable",
+    "entry_env",
+    "values_of",
+]
 
 EnvType: TypeAlias = Literal["text", "secret"]
 Given: TypeAlias = "Mapping[str, str | EnvValue]"
 
 ENV_TYPES: Final = ("text", "secret")
 _NOTHING: Final[Mapping[str, EnvValue]] = MappingProxyType({})
+
+entry_env: ContextVar[Mapping[str, str]] = ContextVar("treadle_entry_env", default=MappingProxyType({}))
+"""What the running tool's entry in its prompt sets (`PromptTool.env`); it comes before the prompt's own."""
 
 
 class VariableNotFound(CallerError):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ..actors.reads import read_created
 from ..actors.reply import Reply
 from ..protocol.values import check_value
-from .environment import Environment, EnvValue, Layers, VariableNotFound
+from .environment import Environment, EnvValue, Layers, VariableNotFound, entry_env
 from .redaction import Redactor
 from .secrets import SecretUnreadable, unreadable
 
@@ -131,7 +131,7 @@ class ThreadEnv:
         layers = Layers(
             thread,
             {} if agent is None else agent.env,
-            {} if prompt is None else prompt.env,
+            {**({} if prompt is None else prompt.env), **entry_env.get()},
             self._of_user(),
             self.environment.instance,
         )
@@ -200,7 +200,11 @@ class ThreadEnv:
         definitions = self._scene.definitions
         if definitions is None:
             return []
+        from .prompt import PromptTool
+
         pairs: list[tuple[str, str]] = []
         for prompt in map(definitions.prompt, definitions.prompt_names()):
             pairs += prompt.env.items()
+            for entry in prompt.tools:
+                pairs += entry.env.items() if isinstance(entry, PromptTool) else ()
         return pairs

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
 from .agent_definition import Agent
+from .environment import entry_env
 from .flow import Handoff
-from .prompt import Prompt, SubPrompt
+from .prompt import Prompt, PromptTool, SubPrompt
 from .required_schema import check_against
 from .tool import Tool, ToolArgumentsInvalid
 from .tool_result import ToolResult, failed_result, tool_result
@@ -56,7 +57,7 @@ async def run_tool(flow: Flow | None, state: ThreadState, call: ToolCall, *, lis
         found = find_tool(flow, state, call.name, listed=listed)
         if found is None:
             return refusal(f'Tool "{call.name[:80]}" is not available for this prompt', "tool_not_available")
-        return await _run_found(flow, state, found, call)
+        return await _run_with_env(flow, state, found, call)
     except ExecutionFenced:
         raise
     except asyncio.CancelledError as error:
@@ -73,6 +74,17 @@ def uncancel() -> None:
     task = asyncio.current_task()
     if task is not None:
         task.uncancel()
+
+
+async def _run_with_env(flow: Flow | None, state: ThreadState, found: Found, call: ToolCall) -> ToolResult:
+    """Run what was found with the variables that its entry in the prompt sets for it."""
+    if not isinstance(found.entry, PromptTool) or not found.entry.env:
+        return await _run_found(flow, state, found, call)
+    token = entry_env.set(found.entry.env)
+    try:
+        return await _run_found(flow, state, found, call)
+    finally:
+        entry_env.reset(token)
 
 
 async def _run_found(flow: Flow | None, state: ThreadState, found: Found, call: ToolCall) -> ToolResult:

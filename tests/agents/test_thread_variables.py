@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.agents.declared import MODEL, Declared
+from tests.agents.looping import Play, beside_a_human, call
 from tests.agents.stage import PATIENCE_S
 from treadle.actors import ExecutionFenced, Runtime
-from treadle.agents import Definitions, Prompt, ThreadState, Variable
+from treadle.agents import Definitions, Prompt, PromptTool, ThreadState, Variable, tool
 from treadle.agents.environment import Environment, EnvValue, VariableNotFound
 from treadle.agents.flow import flow_of
 from treadle.agents.secrets import SecretUnreadable
@@ -300,3 +301,30 @@ def test_a_variable_outlives_the_process(declared: Declared) -> None:
     assert isinstance(declared.store, LmdbStore)
     with Runtime(LmdbStore(declared.store.path), agents=[agent], clock=declared.clock) as runtime:
         assert ThreadState.at_rest(runtime.thread(thread_id)).env("X").result(PATIENCE_S) == "kept"
+
+
+def test_an_entry_of_a_prompts_tools_has_variables_of_its_own_while_it_runs() -> None:
+    """Contract D.6 env order: they come before the prompt's, in what the tool invokes too, and are secret."""
+    seen: list[str] = []
+
+    @tool
+    async def look(state: ThreadState) -> str:
+        """Look at a variable, and have another tool do so."""
+        seen.append(await state.env("X"))
+        if len(seen) == 1:
+            await state.invoke_tool("peek")
+        return f"it is {seen[0]}"
+
+    @tool
+    def peek(state: ThreadState) -> None:
+        """Look at it on a worker."""
+        seen.append(state.env("X").result())
+
+    entry = PromptTool(name="look", env={"X": "of the entry"})
+    agent, _ = beside_a_human(
+        [call("look"), call("peek", "c2")], "done", tools=[entry, peek], prompt_options={"env": {"X": "of the prompt"}}
+    )
+    with Play(agent, definitions={"tools": [look]}) as play:
+        assert play.say().error is None
+        assert play.results()["c1"] == [("success", "it is [secret:X]")]
+    assert seen == ["of the entry", "of the entry", "of the prompt"]
