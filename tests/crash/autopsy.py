@@ -148,6 +148,10 @@ def _look_at_history(thread: Thread, ledger: Ledger, findings: Findings) -> None
     mine = [op for op in ledger.inputs() if op.thread == thread.id]
     for op in mine:
         _look_at_input(op, found[op.id], seen[op.id], ledger, findings)
+        if op.id in place:
+            said, may = texts[place[op.id]], ledger.contents(op)
+            findings.must(said in may, "a message is as it was updated last", (op, said, may))
+            findings.counts["messages that were updated"] += said != op.text
     for line in (_line(mine, "queue", None), _line(mine, "submit", "queue"), _line(mine, "submit", "interrupt")):
         places = [place[op.id] for op in line if op.id in place]
         findings.must(places == sorted(places), "order is kept within a kind", (thread.id, line))
@@ -158,7 +162,10 @@ def _look_at_input(op: Op, found: int, seen: int, ledger: Ledger, findings: Find
     findings.must(found <= 1, "nothing joins twice", op)
     findings.must(seen <= 1, "a body sees an input at most once", op)
     if op.verb == "inject":
-        findings.must(found == 1 or not op.answered or op.error, "what was injected is there", op)
+        erased = ledger.withdrawn(op.id)
+        kept = erased is None or not op.answered or op.error is not None or found == (not erased)
+        findings.must(kept, "what was injected is there, unless it was deleted", op)
+        findings.counts["messages that were deleted"] += bool(erased)
     elif op.disposition in ACKNOWLEDGED:
         withdrawn = ledger.withdrawn(op.id)
         findings.counts["acknowledged inputs"] += 1

@@ -75,11 +75,22 @@ class Ledger:
         return [op for op in self.ops.values() if op.text]
 
     def withdrawn(self, given: str) -> bool | None:
-        """Say whether an input was taken back; None where that is not known."""
+        """Say whether an input was taken back, or its message deleted; None where that is not known."""
         tries = [op for op in self.ops.values() if op.verb == "withdraw" and op.asked["target"] == given]
-        if any(op.receipt == "withdrawn" for op in tries):
+        # Of a message that was stored, "it was not there" is what a repeat is told: it is gone all the same.
+        erased = [op for op in self.ops.values() if op.verb == "erase" and op.asked["target"] == given]
+        if any(op.receipt == "withdrawn" for op in tries) or any(op.answered and op.error is None for op in erased):
             return True
+        tries += erased
         return None if any(not op.answered for op in tries) else False
+
+    def contents(self, op: Op) -> list[str]:
+        """Return what the message of an input may say by now: what its last acknowledged update said, or a later one."""
+        said = [op.text]
+        for one in self.ops.values():
+            if one.verb == "update" and one.asked["target"] == op.id:
+                said = [one.asked["content"]] if one.answered and one.error is None else [*said, one.asked["content"]]
+        return said
 
     def fate(self, thread: str, verb: str) -> bool | None:
         """Say whether a thread was `create`d, `delete`d or `terminate`d; None where that is not known."""

@@ -65,7 +65,7 @@ class Player:
             op["text"] = f"{given} {text}"
         self._say(op)
         value, error = self._insist(lambda: make(self.thread(thread), op.get("text", given)))
-        kept = None if verb in ("create", "inject", "terminate", "delete") else value
+        kept = None if verb in ("create", "inject", "update", "terminate", "delete") else value
         self._say({"ack": given, "receipt": kept, **({"error": error} if error else {})})
         return value
 
@@ -153,6 +153,22 @@ class Player:
     def plainly(self, name: str, verb: str, make: Callable[[Thread], Reply[Any]], **asked: Any) -> Any:
         return self.call(name, verb, lambda thread, _text: make(thread), **asked)
 
+    def edit(self, name: str) -> None:
+        """Inject two messages, update the first, delete the second."""
+        for verb in ("update", "erase"):
+            message = self.call(name, "inject", lambda thread, text: thread.inject_message("user", text), text="plain")
+            given = f"k.{self._calls}"
+            if message is None:
+                continue
+            if verb == "erase":
+                self.plainly(name, verb, lambda thread, one=message: thread.delete_message(one.id), target=given)
+                continue
+            content = f"{given} plain and more"
+            self.plainly(
+                name, verb, lambda thread, one=message, said=content: thread.update_message(one.id, content=said), target=given,
+                content=content,
+            )  # fmt: skip
+
     def rest(self, name: str) -> None:
         """Let everything that may run on a thread run to its end."""
         for _ in range(TRIES):
@@ -201,7 +217,7 @@ def _play_busy(player: Player) -> None:
     player.queue("t0", "queue")
     player.submit("t0", "tool", on_busy="steer")
     waiting = player.submit("t0", on_busy="queue")
-    player.plainly("t0", "inject", lambda thread: thread.inject_message("user", "by the way"))
+    player.edit("t0")
     player.plainly("t0", "value", lambda thread: thread.set_value("k", [1, 2]))
     if waiting is not None and waiting.input_id is not None:
         given = waiting.input_id

@@ -50,6 +50,7 @@ class Victim:
         self._live: dict[str, str] = {}  # thread -> the execution that was accepted last
         self._waiting: list[tuple[str, str]] = []  # (thread, input id) that were queued
         self._asked: list[tuple[str, str]] = []  # (thread, request id)
+        self._stored: list[tuple[str, str, str]] = []  # (thread, op, message id) of what was injected or queued
         self._calls = 0
         self._runtime = Runtime(
             LmdbStore(store), agents=make_agents(self._note), interrupt_grace=0.5, drain_timeout=0.5
@@ -90,11 +91,15 @@ class Victim:
         error = reply.error()
         if error is None:
             receipt = reply.result()
-            say({"ack": op["op"], "receipt": None if op["verb"] in ("create", "inject") else receipt})
+            told = None if op["verb"] in ("create", "inject", "update") else receipt
+            say({"ack": op["op"], "receipt": told})
+            if op["verb"] == "inject":
+                self._stored.append((op["thread"], op["op"], receipt.id))
             if op["verb"] == "submit" and receipt.execution_id is not None:
                 self._live[op["thread"]] = receipt.execution_id
             if getattr(receipt, "disposition", None) == "queued":
                 self._waiting.append((op["thread"], op["op"]))
+                self._stored += [(op["thread"], op["op"], message_id) for message_id in receipt.message_ids]
         else:
             code = error.code if isinstance(error, TreadleError) else repr(error)
             say({"ack": op["op"], "error": code})
@@ -151,6 +156,20 @@ class Victim:
         op = self._input(thread, "inject")
         self._send(op, lambda: thread.inject_message("user", op["text"]))
 
+    def _update(self, _thread: Thread) -> None:
+        """Change a message, in history or while it waits; its text goes on beginning with its id."""
+        if self._stored:
+            where, given, message_id = self._chance.choice(self._stored[-6:])
+            op = {"op": f"{self._name}.{self._calls + 1}", "thread": where, "verb": "update", "target": given}
+            op["content"] = f"{given} plain {op['op']}"
+            self._send(op, lambda: self._runtime.thread(where).update_message(message_id, content=op["content"]))
+
+    def _erase(self, _thread: Thread) -> None:
+        if self._stored:
+            where, given, message_id = self._chance.choice(self._stored[-6:])
+            op = {"op": f"{self._name}.{self._calls + 1}", "thread": where, "verb": "erase", "target": given}
+            self._send(op, lambda: self._runtime.thread(where).delete_message(message_id))
+
     def _value(self, thread: Thread) -> None:
         self._send({"thread": thread.id, "verb": "value"}, lambda: thread.set_value("outside", self._calls))
 
@@ -169,7 +188,8 @@ class Victim:
 
 VERBS = [
     *[Victim._submit] * 12, *[Victim._queue] * 5, *[Victim._steer] * 6, *[Victim._interrupt] * 2, *[Victim._withdraw] * 2,
-    *[Victim._resume] * 2, *[Victim._respond] * 6, Victim._stop, Victim._inject, Victim._value, Victim._pass_by,
+    *[Victim._resume] * 2, *[Victim._respond] * 6, Victim._stop, *[Victim._inject] * 2, Victim._value,
+    Victim._pass_by, *[Victim._update] * 4, *[Victim._erase] * 2,
 ]  # fmt: skip
 
 _out = threading.Lock()
