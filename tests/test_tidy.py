@@ -25,8 +25,13 @@ THIRD_PARTY = {
     "agents": {"pydantic"},
     "hosting": {"pydantic"},
 }
-# Imported only once somebody asks for a provider's model: see `treadle[models]`.
-WITH_EXTRA = {"agents/models/provider.py", "agents/models/provider_request.py", "agents/models/provider_reply.py"}
+# Imported only once somebody asks for what needs them: see the extras.
+WITH_EXTRA = {
+    "agents/models/provider.py": "pydantic_ai",
+    "agents/models/provider_request.py": "pydantic_ai",
+    "agents/models/provider_reply.py": "pydantic_ai",
+    "agents/secrets.py": "cryptography",
+}
 FOR_TESTS_OF_USERS = "actors/testing"  # a file or a folder; the one place of the product that may import pytest
 IMPURE = {
     "asyncio",
@@ -182,7 +187,7 @@ def test_each_layer_uses_only_its_own_third_party_packages() -> None:
         allowed = THIRD_PARTY[path.relative_to(ROOT).parts[0]] | (
             {"pytest"} if name(path).startswith(FOR_TESTS_OF_USERS) else set()
         )
-        allowed |= {"pydantic_ai"} if name(path) in WITH_EXTRA else set()
+        allowed |= {WITH_EXTRA[name(path)]} if name(path) in WITH_EXTRA else set()
         for line, module, relative in imports(path):
             top = module.split(".")[0]
             if not relative and top != "treadle" and top not in sys.stdlib_module_names and top not in allowed:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import sys
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from treadle.agents.models.errors import ExtraMissing
 from treadle.agents.secrets import Sealer, SecretUnreadable
 from treadle.protocol.errors import InvalidInput
 
@@ -59,3 +61,10 @@ def test_a_key_that_is_none_is_refused_and_not_shown(key: object) -> None:
         Sealer(key)  # type: ignore[arg-type]
     assert refused.value.code == "invalid_key"
     assert "fifteen" not in str(refused.value)
+
+
+def test_a_key_without_the_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.ciphers.aead", None)
+    with pytest.raises(ExtraMissing, match=r"treadle\[secrets\]") as refused:
+        Sealer(KEY)
+    assert refused.value.details["extra"] == "secrets"
