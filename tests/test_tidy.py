@@ -74,6 +74,10 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "actors/live_state.py": "tests/actors/test_handle.py",  # fields alone
     "actors/services.py": "tests/actors/test_runtime.py",  # fields alone, and ids, in test_creating.py
     "actors/thread_mail.py": "tests/actors/test_recovery.py",  # rows alone
+    "agents/hooks.py": "tests/agents/test_hook_runner.py",  # every row of the table, called
+    "agents/log_entries.py": "tests/agents/test_thread_logs.py",
+    "agents/state_parts.py": "tests/agents/test_scene.py",  # which part pays for what
+    "agents/thread_env.py": "tests/agents/test_thread_variables.py",
     "storage/codec.py": "tests/fuzz/test_codec_fuzz.py",
     "storage/encoding.py": "tests/storage/test_thread_check.py",  # every row against what the journal says
     "storage/pages.py": "tests/actors/test_reads.py",  # all pages of all kinds, on both stores
