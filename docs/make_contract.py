@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PAGE = ROOT / "docs" / "contract.md"
-NAMED = re.compile(r"Contract (\w[^:]*):")
+NAMED = re.compile(r"Contract (\w[^:]*)(?::|$)")
 
 _HEAD = """\
 # The contract
@@ -55,7 +55,7 @@ def tests() -> Iterator[NamedTest]:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
                 found = NAMED.match(" ".join((ast.get_docstring(node) or "").split()))
                 if found:
-                    named = [one.strip() for one in found[1].split(";")]
+                    named = [one.strip(" .") for one in found[1].split(";")]
                     yield NamedTest(path.relative_to(ROOT).as_posix(), node.name, named)
 
 

@@ -26,7 +26,7 @@ def agent(**more: Any) -> Agent:
 
 
 def test_side_b_is_a_human_by_default_and_both_sides_may_be_models() -> None:
-    """Contract E.2: ai_human is side B {human: true}; dual_ai is two runtime-backed sides."""
+    """Contract E.2 agent: ai_human is side B {human: true}; dual_ai is two runtime-backed sides."""
     assert agent().side_b == Side(human=True)
     assert agent(side_b=Side(prompt="customer")).side_b.backing == "prompt"
     with pytest.raises(ValidationError):
@@ -34,14 +34,14 @@ def test_side_b_is_a_human_by_default_and_both_sides_may_be_models() -> None:
 
 
 def test_the_defaults_are_the_contracts() -> None:
-    """Contract E.2: exposeAsTool=false, primary=true, no maxSessionTurns."""
+    """Contract E.2 agent: exposeAsTool=false, primary=true, no maxSessionTurns."""
     made = agent()
 
     assert (made.expose_as_tool, made.primary, made.max_session_turns) == (False, True, None)
 
 
 def test_the_type_of_older_versions_is_gone() -> None:
-    """Contract E.2: type is gone."""
+    """Contract E.2 agent: type is gone."""
     with pytest.raises(ValidationError):
         agent(type="ai_human")
 
@@ -89,7 +89,7 @@ def test_values_of_variables_are_shown_in_no_repr() -> None:
 
 
 def test_a_runtime_that_opens_names_all_that_is_wrong_at_once() -> None:
-    """Contract E.2: both sides human is rejected."""
+    """Contract E.2 both human: both sides human is rejected."""
     human = Agent(name="people", side_a=Side(human=True))
     unknown = agent(side_a=Side(prompt="nobody"), hooks=["nothing"])
 
@@ -105,7 +105,7 @@ def test_a_runtime_that_opens_names_all_that_is_wrong_at_once() -> None:
 
 
 def test_a_runtime_runs_a_declared_agent_and_its_hook_hears_of_the_new_thread() -> None:
-    """Contract E.7: after_thread_created, once."""
+    """Contract E.7 after_thread_created: after_thread_created, once."""
     told: list[str] = []
     heard = threading.Event()
 

@@ -42,7 +42,7 @@ def problems(**more: Any) -> list[str]:
     ],
 )
 def test_bindings_that_a_model_can_call_so_are_fine(more: dict[str, Any]) -> None:
-    """Contract E.2: a binding is {name, messageProperty?, attachmentsProperty?}."""
+    """Contract E.2 bindings: a binding is {name, messageProperty?, attachmentsProperty?}."""
     assert problems(**more) == []
 
 
@@ -75,5 +75,5 @@ def test_bindings_that_a_model_can_call_so_are_fine(more: dict[str, Any]) -> Non
     ],
 )
 def test_bindings_that_no_call_can_meet_are_told(more: dict[str, Any], said: str) -> None:
-    """Contract E.2: a binding names a tool of the side; its properties are arguments of that tool."""
+    """Contract E.2 bindings: a binding names a tool of the side; its properties are arguments of that tool."""
     assert problems(**more) == [said]

@@ -22,7 +22,7 @@ def told(model: ScriptedModel, rank: int) -> list[tuple[str, str | None]]:
 
 
 def test_a_request_has_the_system_message_the_history_and_the_tools() -> None:
-    """Contract F.1: interpolated system prompt, filtered history, tool configuration."""
+    """Contract F.1 context: interpolated system prompt, filtered history, tool configuration."""
     agent, model = beside_a_human(
         call("look", what="7"),
         "here",
@@ -46,7 +46,7 @@ def test_a_request_has_the_system_message_the_history_and_the_tools() -> None:
 
 
 def test_what_earlier_executions_called_is_read_only_where_the_prompt_asks_for_it() -> None:
-    """Contract E.3 includePastTools."""
+    """Contract E.3 include_past_tools: past calls and results only where the prompt says so."""
     for include, last in (
         (False, [("assistant", "one")]),
         (True, [("assistant", None), ("tool", "found 7"), ("assistant", "one")]),
@@ -75,7 +75,7 @@ def test_a_steer_between_two_steps_hides_no_result_of_this_execution() -> None:
 
 
 def test_what_hooks_make_of_a_request_stays_in_it() -> None:
-    """Contract B messageHistory: what filter_messages and prefilter_llm_history make never replaces history."""
+    """Contract B request is a snapshot: what filter_messages and prefilter_llm_history make never replaces history."""
     seen: list[list[str | None]] = []
 
     @hook("after_system_message", id="loud")

@@ -100,7 +100,7 @@ def test_an_unknown_name_is_told_with_its_place(given: dict[str, Any], said: str
 
 
 def test_both_sides_human_are_told() -> None:
-    """Contract E.2: both sides human is rejected."""
+    """Contract E.2 both human: both sides human is rejected."""
     assert problems(agents=[agent(side_a=Side(human=True))]) == ["agent 'desk': both sides are human"]
 
 
@@ -146,7 +146,7 @@ def test_two_definitions_of_one_name_are_told_and_one_held_twice_is_not() -> Non
 
 
 def test_one_id_for_two_hooks_is_told() -> None:
-    """Contract E.7: id is unique."""
+    """Contract E.7 ids: id is unique."""
     two = [hook("after_create_message", id="log")(lambda *_: None) for _ in range(2)]
 
     assert problems(hooks=two) == ["hook 'log' and hook 'log' have the same name"]
@@ -154,14 +154,14 @@ def test_one_id_for_two_hooks_is_told() -> None:
 
 @pytest.mark.parametrize("hook_id", ["Log", "log-all", "1st", "_log", "log all"])
 def test_the_id_of_a_hook_is_snake_case(hook_id: str) -> None:
-    """Contract E.7: id is snake_case."""
+    """Contract E.7 ids: id is snake_case."""
     assert problems(hooks=[hook("after_create_message", id=hook_id)(print)]) == [
         f"hook {hook_id!r}: the id of a hook is snake_case"
     ]
 
 
 def test_every_hook_of_the_table_is_known_and_no_other() -> None:
-    """Contract E.7: defineHook({hook, ...}) names one of the list."""
+    """Contract E.7 kinds: defineHook({hook, ...}) names one of the list."""
     assert problems(hooks=[hook(kind, id=kind)(print) for kind in HOOKS]) == []
     assert problems(hooks=[hook("before_all", id="x")(print)])[0].startswith("hook 'x': no hook is called 'before_all'")
 
@@ -187,7 +187,7 @@ def test_prompts_that_are_tools_of_each_other_in_a_circle_are_told() -> None:
 
 
 def test_agents_that_hand_over_to_each_other_are_fine() -> None:
-    """Contract E.3: an agent name in prompt tools is a handoff."""
+    """Contract E.3 handoff: an agent name in prompt tools is a handoff."""
     first = agent(name="first", side_a=Side(prompt=prompt("a", tools=["second"])))
     second = agent(name="second", side_a=Side(prompt=prompt("b", tools=["first", "second"])))
 

@@ -124,7 +124,7 @@ def test_a_tool_hides_a_prompt_and_a_prompt_an_agent_where_a_call_names_them() -
 
 
 def test_the_entries_of_a_prompt_are_offered_by_name_and_in_order() -> None:
-    """Contract E.3: tools entries are names of tools, prompts and agents, or configurations of these."""
+    """Contract E.3 tools: tools entries are names of tools, prompts and agents, or configurations of these."""
     with_more = PromptTool(name="look", env={"REGION": "eu"})
     below = SubPrompt(name="ask", include_errors=False)
     prompt = Prompt(name="main", prompt="x", model=MAIN, tools=["desk", with_more, below, DEEP])
@@ -147,7 +147,7 @@ def test_entries_that_name_nothing_are_not_found() -> None:
 
 
 def test_a_chain_of_models_is_the_model_and_its_own_fallbacks_each_once() -> None:
-    """Contract E.5: a model has fallbacks, asked in order."""
+    """Contract E.5 fallbacks: a model has fallbacks, asked in order."""
     definitions = Definitions(models=[MAIN, LAST])
 
     assert definitions.model_chain("main") == (MAIN, SPARE, LAST)
@@ -155,7 +155,7 @@ def test_a_chain_of_models_is_the_model_and_its_own_fallbacks_each_once() -> Non
 
 
 def test_agents_of_the_runtime_are_in_reach_once_it_is_bound() -> None:
-    """Contract E.3: an agent name in prompt tools is a handoff."""
+    """Contract E.3 handoff: an agent name in prompt tools is a handoff."""
     made, other = desk(), Agent(name="other", side_a=Side(prompt=DEEP))
     definitions = Definitions(agents=[made], models=[LAST])
     bodies: dict[str, Any] = {"desk": made, "other": other, "coded": coded}

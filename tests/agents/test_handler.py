@@ -11,7 +11,7 @@ from treadle.protocol.errors import InvalidInput
 
 
 def test_a_coroutine_function_runs_on_the_loop_and_a_plain_one_on_a_worker() -> None:
-    """Contract E.6: a handler is code of state and message."""
+    """Contract E.6 handler: a handler is code of state and message."""
 
     @handler
     async def relay(state: object, message: object) -> None: ...

@@ -11,7 +11,7 @@ from treadle.protocol.errors import InvalidInput
 
 
 def test_a_hook_is_a_kind_an_id_and_a_function() -> None:
-    """Contract E.7: defineHook({hook, id, execute})."""
+    """Contract E.7 kinds: defineHook({hook, id, execute})."""
 
     @hook("filter_messages", id="newest_only")
     async def newest(state: object, messages: list[object]) -> list[object]:

@@ -14,7 +14,7 @@ ECHO = FunctionModel(lambda request: "yes", name="echo")
 
 
 def test_a_model_is_asked_twice_with_a_second_between_by_default() -> None:
-    """Contract E.5: 2 attempts per model, the first wait 1000 ms."""
+    """Contract E.5 attempts; E.5 wait: 2 attempts per model, the first wait 1000 ms."""
     model = Model(name="main", model=ECHO, fallbacks=["spare", Model(name="last", model="openai:gpt-4o")])
 
     assert (model.attempts, model.first_delay, model.vision) == (2, 1.0, True)

@@ -20,7 +20,7 @@ def prompt(**more: Any) -> Prompt:
 
 
 def test_the_defaults_are_the_contracts() -> None:
-    """Contract E.3: includeChat=false, includePastTools=false, toolChoice auto, recentImageThreshold=10; parallel unset."""
+    """Contract E.3 defaults: includeChat=false, includePastTools=false, toolChoice auto, recentImageThreshold=10; parallel unset."""
     made = prompt()
 
     assert (made.include_chat, made.include_past_tools, made.tool_choice, made.recent_image_threshold) == (
@@ -30,7 +30,7 @@ def test_the_defaults_are_the_contracts() -> None:
 
 
 def test_a_prompt_is_text_or_parts_in_order() -> None:
-    """Contract E.3: prompt is a string or parts: text, include, env."""
+    """Contract E.3 parts: prompt is a string or parts: text, include, env."""
     parts = prompt(
         prompt=[
             {"type": "text", "text": "Help."},
@@ -48,13 +48,13 @@ def test_a_prompt_is_text_or_parts_in_order() -> None:
     [3, [{"type": "file", "text": "x"}], [{"text": "x"}], [{"type": "text"}], [{"type": "env", "name": ""}], ["x"]],
 )
 def test_other_parts_are_refused(wrong: Any) -> None:
-    """Contract E.3: prompt is a string or parts: text, include, env."""
+    """Contract E.3 parts: prompt is a string or parts: text, include, env."""
     with pytest.raises(ValidationError):
         prompt(prompt=wrong)
 
 
 def test_tools_are_names_objects_and_entries_with_more() -> None:
-    """Contract E.3: tools entries are a string, a SubpromptConfig or a PromptToolConfig {name, env, options}."""
+    """Contract E.3 tools: tools entries are a string, a SubpromptConfig or a PromptToolConfig {name, env, options}."""
     below = prompt(name="below")
 
     made = prompt(
@@ -74,7 +74,7 @@ def test_tools_are_names_objects_and_entries_with_more() -> None:
 
 
 def test_a_sub_prompt_includes_text_tool_calls_and_errors_by_default() -> None:
-    """Contract E.3: SubpromptConfig has includeErrors=true."""
+    """Contract E.3 tools: SubpromptConfig has includeErrors=true."""
     entry = SubPrompt(name="ask")
 
     assert (entry.include_text_response, entry.include_tool_calls, entry.include_errors) == (True, True, True)
@@ -82,7 +82,7 @@ def test_a_sub_prompt_includes_text_tool_calls_and_errors_by_default() -> None:
 
 @pytest.mark.parametrize("key", ["resumable", "receives_messages", "blocking", "hidden", "immediate"])
 def test_keys_of_agent_relationships_are_a_load_error(key: str) -> None:
-    """Contract E.3: resumable, receives_messages, blocking, hidden, immediate in a prompt tool entry are a load error."""
+    """Contract E.3 unknown keys: resumable, receives_messages, blocking, hidden, immediate in a prompt tool entry are a load error."""
     with pytest.raises(ValidationError, match=f"{key}: such keys belong to a relationship between agents"):
         prompt(tools=["find", {"name": "billing", key: True}])
     with pytest.raises(ValidationError):
@@ -103,7 +103,7 @@ def test_keys_of_agent_relationships_are_a_load_error(key: str) -> None:
     ],
 )
 def test_an_optional_flag_is_on_for_three_values(value: str | None, on: bool) -> None:
-    """Contract E.3: an optional env flag is on when its value is true, 1 or yes."""
+    """Contract E.3 optional entries: an optional env flag is on when its value is true, 1 or yes."""
     assert flag_is_on(value) is on
     assert PromptTool(name="find", optional="WITH_FIND").optional == "WITH_FIND"
 
@@ -122,7 +122,7 @@ def test_what_is_no_setting_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_prompt_shows_and_checks_the_arguments_of_its_call() -> None:
-    """Contract E.3: every prompt is callable as a tool, its args are validated."""
+    """Contract E.3 sub-prompt arguments: every prompt is callable as a tool, its args are validated."""
 
     class Question(BaseModel):
         text: str

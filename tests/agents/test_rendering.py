@@ -27,7 +27,7 @@ def render(
 
 
 def test_arguments_win_over_context_and_both_over_the_environment() -> None:
-    """Contract D.1 arguments: a key in `arguments` wins over the same key in `context`."""
+    """Contract E.3 variables: a key in `arguments` wins over the same key in `context`."""
     given = prompt("{{a}} {{ b }} {{c}}", variables=[Variable(name=name) for name in "abc"])
     env = dict.fromkeys("abc", "env")
     assert render(given, {"a": "argument"}, {"a": "context", "b": "context"}, env) == "argument context env"
@@ -55,7 +55,7 @@ def test_a_declared_variable_that_nothing_has_is_empty_and_a_required_one_an_err
 
 
 def test_parts_are_joined_with_includes_and_variables_in_their_places() -> None:
-    """Contract E.3 prompt: parts of text, include and env; arguments reach included prompts."""
+    """Contract E.3 parts; E.3 variables: parts of text, include and env; arguments reach included prompts."""
     inner = prompt([TextPart(text="<{{who}}"), EnvPart(name="CITY")], name="inner")
     outer = prompt([TextPart(text="Hi {{who}} "), IncludePart(prompt="inner"), TextPart(text=">")], name="outer")
     assert render(outer, {"who": "Ann"}, env={"CITY": " of Bern"}, others=(inner,)) == "Hi Ann <Ann of Bern>"

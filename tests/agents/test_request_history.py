@@ -113,7 +113,7 @@ def picture(name: str) -> Attachment:
 
 
 def test_pictures_older_than_the_newest_few_become_their_names() -> None:
-    """Contract F.2 row 9: images older than `recentImageThreshold` become text."""
+    """Contract F.2 row 9; E.3 recent_image_threshold: images older than `recentImageThreshold` become text."""
     note = Attachment("note.txt", "text/plain", data=b"n")
     told = [
         ModelMessage("user", "one", attachments=(picture("1"), picture("2"), note)),
@@ -125,6 +125,7 @@ def test_pictures_older_than_the_newest_few_become_their_names() -> None:
 
 
 def test_a_model_without_eyes_is_told_every_picture_by_name() -> None:
+    """Contract F.1 without eyes: the stored rows keep what they have."""
     told = [ModelMessage("user", None, attachments=(picture("1"),))]
     (blind,) = without_images(told)
     assert (blind.content, blind.attachments) == ("[image: 1]", ())

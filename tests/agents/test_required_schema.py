@@ -22,7 +22,7 @@ QUESTION: dict[str, Any] = {
 
 
 def test_both_forms_show_a_schema_of_an_object() -> None:
-    """Contract E.3: requiredSchema is what a prompt's call has to fit."""
+    """Contract E.3 required_schema: requiredSchema is what a prompt's call has to fit."""
     assert schema_of(Question)["required"] == ["text"]
     assert schema_of(QUESTION) is QUESTION
     assert schema_of(None) == {"type": "object", "properties": {}}
@@ -40,7 +40,7 @@ def test_both_forms_show_a_schema_of_an_object() -> None:
     ],
 )
 def test_arguments_that_do_not_fit_are_named(required: Any, given: object, path: str, msg: str | None) -> None:
-    """Contract E.3: args of a prompt that is called are validated."""
+    """Contract E.3 sub-prompt arguments: args of a prompt that is called are validated."""
     with pytest.raises(ToolArgumentsInvalid) as caught:
         check_against(required, given)
 

@@ -221,7 +221,7 @@ def test_no_value_frame_and_no_list_shows_a_variable(declared: Declared) -> None
 
 
 def test_with_a_key_secrets_are_stored_sealed(declared: Declared) -> None:
-    """What is text is not; another key opens nothing, and says so."""
+    """Contract D.6 encryption: what is text is not; another key opens nothing, and says so."""
     key = "a key of many characters"
 
     def script(state: ThreadState) -> Replies:

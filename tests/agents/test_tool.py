@@ -23,7 +23,7 @@ async def look_up(state: object, order_id: int, deep: bool = False) -> str:
 
 
 def test_a_tool_has_its_functions_name_docstring_and_hints() -> None:
-    """Contract E.4: a tool is {description, args?, execute(state, args), uses?, variables?}."""
+    """Contract E.4 tool: a tool is {description, args?, execute(state, args), uses?, variables?}."""
     assert (look_up.name, look_up.description, look_up.runs_on) == ("look_up", "Look up an order.", "loop")
     assert look_up.schema["properties"]["order_id"] == {"type": "integer", "description": "the number on the receipt."}
     assert (look_up.uses, look_up.variables) == ((), ())
@@ -43,7 +43,7 @@ def test_what_is_given_to_the_decorator_wins() -> None:
 
 
 def test_arguments_are_validated_into_keywords_of_the_function() -> None:
-    """Contract E.4: bad args are an error, not a call."""
+    """Contract E.4 bad arguments: bad args are an error, not a call."""
     assert look_up.validate('{"order_id": 3}') == {"order_id": 3, "deep": False}
     with pytest.raises(ToolArgumentsInvalid, match=r"\[order_id\] Field required"):
         look_up.validate("{}")

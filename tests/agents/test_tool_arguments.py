@@ -54,7 +54,7 @@ def order(
 
 
 def test_the_schema_is_made_of_hints_defaults_and_fields() -> None:
-    """Contract E.4: args of a tool are declared; here by the function's type hints."""
+    """Contract E.4 tool: args of a tool are declared; here by the function's type hints."""
     schema = of(order).schema
 
     assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["order_id"], False)
@@ -102,7 +102,7 @@ def test_a_default_is_made_anew_for_each_call() -> None:
     ],
 )  # fmt: skip
 def test_bad_arguments_are_named_by_path_and_message(given: object, said: str) -> None:
-    """Contract E.4: bad args are an error result: [<path>] <msg>."""
+    """Contract E.4 bad arguments: bad args are an error result: [<path>] <msg>."""
     error = refused(of(order), given)
 
     assert str(error) == said

@@ -61,7 +61,7 @@ def text(result: str | None, **more: Any) -> ToolResult:
     ],
 )
 def test_text_results_and_json_data_are_successes(returned: object, result: ToolResult) -> None:
-    """Contract E.4: ToolResult is {status, result?, error?, stack?, error_code?, error_data?, attachments?}."""
+    """Contract E.4 result: ToolResult is {status, result?, error?, stack?, error_code?, error_data?, attachments?}."""
     assert tool_result(returned) == result
 
 
@@ -87,7 +87,7 @@ def test_text_results_and_json_data_are_successes(returned: object, result: Tool
     ],
 )
 def test_the_text_parts_of_mcp_content_are_joined_by_newlines(returned: object, result: ToolResult) -> None:
-    """Contract E.4: MCP-style content[] text parts are joined by newline."""
+    """Contract E.4 result: MCP-style content[] text parts are joined by newline."""
     assert tool_result(returned) == result
 
 

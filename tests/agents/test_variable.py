@@ -9,7 +9,7 @@ from treadle.agents import Variable
 
 
 def test_a_variable_is_text_and_optional_by_default() -> None:
-    """Contract E.3: variables are {name, type text|secret, required, description, scoped?}."""
+    """Contract E.3 variables: variables are {name, type text|secret, required, description, scoped?}."""
     variable = Variable(name="REGION")
 
     assert variable.model_dump() == {

@@ -75,6 +75,7 @@ def test_a_model_that_returns_nothing_gives_an_empty_response(turn: object) -> N
 
 
 def test_e5_a_model_is_asked_twice_and_waited_for_in_between() -> None:
+    """Contract E.5 attempts; E.5 wait: twice, with a second between, unless the model says otherwise."""
     asking = Asking()
 
     response = asking.run(chain(ScriptedModel(failing(), "there")))
@@ -84,6 +85,7 @@ def test_e5_a_model_is_asked_twice_and_waited_for_in_between() -> None:
 
 
 def test_e5_the_wait_doubles_with_every_attempt() -> None:
+    """Contract E.5 wait: 1000 ms x 2^(n-1)."""
     asking = Asking()
 
     error = error_of(lambda: asking.run(chain(ScriptedModel(otherwise=failing()), attempts=4)))
@@ -101,6 +103,7 @@ def test_e5_the_first_delay_is_the_models_own() -> None:
 
 
 def test_e5_a_provider_that_says_how_long_to_wait_is_waited_for_so_long() -> None:
+    """Contract E.5 wait: the provider's own time goes before ours."""
     asking = Asking()
 
     asking.run(chain(ScriptedModel(failing(status=429, retry_after=7.5), "there")))
@@ -127,6 +130,7 @@ def test_a_provider_that_asks_for_hours_is_not_asked_again() -> None:
 
 
 def test_e5_fallbacks_are_asked_in_order_each_with_its_own_attempts() -> None:
+    """Contract E.5 fallbacks: in order."""
     asking = Asking()
     first, second, third = (
         ScriptedModel(otherwise=failing()),
@@ -241,6 +245,7 @@ def test_nothing_is_withdrawn_where_nothing_was_handed_out_or_nothing_follows() 
 
 
 def test_e5_a_model_that_sends_nothing_is_given_two_minutes_then_the_next_one_is_asked() -> None:
+    """Contract E.5 stalled: 120 s for the first piece."""
     asking = Asking()
     silent = ScriptedModel(Pause())
 
@@ -252,6 +257,7 @@ def test_e5_a_model_that_sends_nothing_is_given_two_minutes_then_the_next_one_is
 
 
 def test_e5_a_stream_that_stalls_is_given_45_seconds_then_the_next_model_is_asked() -> None:
+    """Contract E.5 stalled: straight to the next fallback."""
     asking = Asking()
     stalling = ScriptedModel(["half", Pause()])
 
@@ -269,6 +275,7 @@ def test_e5_a_stream_that_stalls_is_given_45_seconds_then_the_next_model_is_aske
 
 
 def test_e5_a_stalled_last_model_is_not_asked_again() -> None:
+    """Contract E.5 stalled: never the same model again."""
     asking = Asking()
 
     error = error_of(lambda: asking.run(chain(ScriptedModel(Pause()))))
@@ -332,6 +339,7 @@ def test_a_clean_up_that_hangs_is_given_up(limit: float, caplog: pytest.LogCaptu
 
 
 def test_a_cancelled_call_closes_the_stream_and_asks_nobody_else() -> None:
+    """Contract E.5 stopped: a user's stop is never retried."""
     asking = Asking()
     hanging, fallback = ScriptedModel(["half", Pause()]), ScriptedModel("fallback")
 
@@ -395,6 +403,7 @@ def test_a_cancellation_while_waiting_for_the_next_attempt_ends_the_call() -> No
 
 
 def test_an_interrupted_execution_begins_no_further_attempt() -> None:
+    """Contract E.5 stopped: nor is a further attempt begun."""
     asking = Asking()
     asking.refuse = ExecutionCancelled("x")
     model = ScriptedModel("never")
@@ -433,6 +442,7 @@ def test_settings_of_the_request_win_over_those_of_the_model() -> None:
 
 
 def test_f1_a_model_without_vision_gets_the_names_of_pictures_only() -> None:
+    """Contract F.1 without eyes: pictures are named; the request of another model keeps them."""
     picture, text = Attachment("a.png", "image/png", b"1", path="/a.png"), Attachment("a.txt", "text/plain", b"2")
     request = ModelRequest((ModelMessage("user", "look", attachments=(picture, text)),))
     blind, seeing = ScriptedModel(failing(retryable=False)), ScriptedModel("a")
