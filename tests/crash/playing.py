@@ -154,20 +154,15 @@ class Player:
         return self.call(name, verb, lambda thread, _text: make(thread), **asked)
 
     def edit(self, name: str) -> None:
-        """Inject two messages, update the first, delete the second."""
-        for verb in ("update", "erase"):
-            message = self.call(name, "inject", lambda thread, text: thread.inject_message("user", text), text="plain")
-            given = f"k.{self._calls}"
-            if message is None:
-                continue
-            if verb == "erase":
-                self.plainly(name, verb, lambda thread, one=message: thread.delete_message(one.id), target=given)
-                continue
-            content = f"{given} plain and more"
-            self.plainly(
-                name, verb, lambda thread, one=message, said=content: thread.update_message(one.id, content=said), target=given,
-                content=content,
-            )  # fmt: skip
+        """Inject two messages, which no repeat can name, then update the first and delete the second."""
+        kept, gone = (
+            self.plainly(name, "inject", lambda thread: thread.inject_message("user", "by the way")).id
+            for _ in range(2)
+        )
+        self.plainly(name, "update", lambda thread: thread.update_message(kept, content="rather"), target=kept)
+        self.plainly(name, "erase", lambda thread: thread.delete_message(gone), target=gone)
+        found = [self._insist(lambda one=one: self.thread(name).message(one))[0] for one in (kept, gone)]
+        assert [message and message.content for message in found] == ["rather", None], found
 
     def rest(self, name: str) -> None:
         """Let everything that may run on a thread run to its end."""

@@ -100,7 +100,6 @@ TOTALITY = {
     (Phase.IDLE, Kind.RELEASED),
     (Phase.RUNNING, Kind.RELEASED),
     (Phase.STOPPING, Kind.RELEASED),
-    (Phase.RUNNING, Kind.GRACE_EXPIRED),
     (Phase.RUNNING, Kind.WAKE),
     (Phase.STOPPING, Kind.WAKE),
     (Phase.FINISHING, Kind.WAKE),
