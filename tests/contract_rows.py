@@ -142,7 +142,7 @@ ROWS = (
     row("D.6 set_env", "writes for the thread; without a type it keeps the old one, `secret` for a new name; empty is allowed"),
     row("D.6 set_env children", "reaches active descendants", CHILDREN),
     row("D.6 redaction", "`text` may be shown; `secret` is replaced in results, errors, logs and frames"),
-    row("D.6 encryption", "with a key, secrets that `set_env` stores are encrypted, and open with no other"),
+    row("D.6 encryption", "with a key, secrets that `set_env` stores are sealed; what a thread is created with is stored as given"),
     # D.7
     row("D.7 queue_tool", "in an execution: joins the step's calls, whatever the prompt lists, and returns at once"),
     row("D.7 queue_tool uses", "a tool that declares `uses` may queue only what is in it"),
