@@ -10,6 +10,7 @@ from ..protocol.errors import TreadleError
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT
 from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size
+from ..protocol.values import check_value
 from .state_parts import StateParts
 from .tool_calls import draft_injected
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ..actors.reads import MessagePage
     from ..protocol.receipts import Receipt
     from ..protocol.values import JsonObject
+    from .redaction import Redactor
 
 __all__ = ["ThreadMessages"]
 
@@ -35,6 +37,7 @@ _CHANGED: Final = (
     "metadata",
     "attachments",
 )  # what a hook may change of a message
+_DATA: Final = frozenset({"metadata", "attachments", "tool_calls"})  # JSON data; all else is text or a flag
 _DEFAULTS: Final[JsonObject] = {"silent": False, "depth": 0}
 
 
@@ -85,12 +88,22 @@ class ThreadMessages(StateParts):
         access = self._access
         try:
             scene, redactor = self._declared(), self._redactor()
-            if redactor is not None:
-                content, metadata, attachments, tool_calls = redactor.data((content, metadata, attachments, tool_calls))
+            given: JsonObject = {
+                "content": content,
+                "metadata": metadata,
+                "attachments": attachments,
+                "tool_calls": tool_calls,
+            }
+            given = given if redactor is None else _redacted(redactor, given)
             draft = draft_injected(
-                access.new_id(), role, content, silent=silent, metadata=metadata, attachments=attachments, name=name,
-                tool_calls=tool_calls, tool_call_id=tool_call_id, tool_status=tool_status,
-            )  # fmt: skip
+                access.new_id(),
+                role,
+                silent=silent,
+                name=name,
+                tool_call_id=tool_call_id,
+                tool_status=tool_status,
+                **given,
+            )
         except TreadleError as error:
             return Reply.failed(error)
         if scene is None:
@@ -134,11 +147,10 @@ class ThreadMessages(StateParts):
             changed = await hooks.run("before_create_message", self, shown)
             updates = {key: value for key, value in _as_dict(changed).items() if key in ("content", "metadata")}
             updates = {key: value for key, value in updates.items() if value != shown.get(key)}
-            redactor = self._redactor()
-            if updates and redactor is not None:
-                updates = redactor.data(updates)
             if updates:
+                redactor = self._redactor()
                 try:
+                    updates = updates if redactor is None else _redacted(redactor, updates)
                     joined[rank] = await self._access.update_message(message.id, updates)
                 except TreadleError as error:
                     self._note("a before_create_message hook made a message that cannot be stored", _error_data(error))
@@ -152,9 +164,9 @@ class ThreadMessages(StateParts):
             return draft
         given: JsonObject = {key: fields.get(key) for key in _CHANGED}
         redactor = self._redactor()
-        given = given if redactor is None else redactor.data(given)
         kept = {key: value for key, value in draft.items() if key not in _CHANGED}
         try:
+            given = given if redactor is None else _redacted(redactor, given)
             new = draft_injected(
                 draft["id"], str(given["role"]), given["content"], silent=given["silent"] is True, metadata=given["metadata"],
                 attachments=given["attachments"], name=given["name"], tool_calls=draft.get("tool_calls"),
@@ -193,10 +205,10 @@ class ThreadMessages(StateParts):
         try:
             check_message_id(message_id)
             scene, redactor = self._declared(), self._redactor()
+            if redactor is not None:
+                changes = _redacted(redactor, changes)
         except TreadleError as error:
             return Reply.failed(error)
-        if redactor is not None:
-            changes = redactor.data(changes)
         if scene is None:
             return self._access.update_message(message_id, changes)
         hooks = scene.hooks
@@ -207,9 +219,9 @@ class ThreadMessages(StateParts):
     async def _update_hooked(self, message_id: str, changes: JsonObject) -> Message:
         hooks = self.scene.hooks
         before = _as_dict(await hooks.run("before_update_message", self, message_id, changes))
-        redactor = self._redactor()
-        updates = before if redactor is None else redactor.data(before)
+        redactor, updates = self._redactor(), before
         try:
+            updates = before if redactor is None else _redacted(redactor, before)
             message = await self._access.update_message(message_id, updates)
         except TreadleError as error:
             if updates == changes:
@@ -266,17 +278,9 @@ class ThreadMessages(StateParts):
             if input_id is not None:
                 check_id("input_id", input_id)
             redactor = self._redactor()
-            if redactor is not None:
-                content, metadata, attachments = redactor.data((content, metadata, attachments))
-            draft = draft_message(
-                access.new_id(),
-                role,
-                content,
-                roles=QUEUE_ROLES,
-                silent=silent,
-                metadata=metadata,
-                attachments=attachments,
-            )
+            given: JsonObject = {"content": content, "metadata": metadata, "attachments": attachments}
+            given = given if redactor is None else _redacted(redactor, given)
+            draft = draft_message(access.new_id(), role, roles=QUEUE_ROLES, silent=silent, **given)
         except TreadleError as error:
             return Reply.failed(error)
         return access.queue([draft], draft_size(draft), input_id=input_id)
@@ -318,6 +322,22 @@ class ThreadMessages(StateParts):
 def _shown(fields: Mapping[str, object]) -> JsonObject:
     """Return a message as a hook sees it: a dict with every field."""
     return {key: fields.get(key, _DEFAULTS.get(key)) for key in _SHOWN}
+
+
+def _redacted(redactor: Redactor, fields: JsonObject) -> JsonObject:
+    """Return what was handed in without its secrets; what is no message's field is left to the check that follows.
+
+    Raises:
+        InvalidInput, LimitExceeded: it is no JSON data. Checked first: a circle has no end that this could come to.
+    """
+    return {
+        key: redactor.text(value)
+        if isinstance(value, str)
+        else redactor.data(check_value(value, path=f"$.{key}"))
+        if key in _DATA
+        else value
+        for key, value in fields.items()
+    }
 
 
 def _as_dict(value: object) -> JsonObject:

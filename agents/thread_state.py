@@ -206,9 +206,14 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
         """
         if self._execution is None:
             return Reply.failed(_at_rest("request"))
-        redactor = self._redactor()
-        if redactor:
-            payload = redactor.data(payload)
+        try:
+            redactor = self._redactor()
+            if redactor is not None:
+                payload = redactor.data(
+                    check_value(payload)
+                )  # checked first: a circle has no end that it could come to
+        except TreadleError as error:
+            return Reply.failed(error)
         return self._execution.request(kind, payload, request_id=request_id, timeout=timeout)
 
     def stop_session(

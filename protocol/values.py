@@ -77,6 +77,7 @@ def _copy(value: object, path: str, depth: int, budget: list[int]) -> Value:
         if depth <= 0:
             raise _refuse(path, type(value).__name__, f"a value is at most {VALUE_DEPTH_MAX} deep")
         _spend(budget, 5, path)
+        path = _place(path)  # every item copies it, and it may have grown by keys of a megabyte
         if kind is dict:
             return {
                 _copy_key(key, path, budget): _copy(item, f"{path}.{key}", depth - 1, budget)

@@ -11,7 +11,7 @@ from tests.agents.stage import PATIENCE_S
 from treadle.actors import Reply
 from treadle.agents import Hook, ThreadState
 from treadle.agents.flow import current_flow, flow_of
-from treadle.protocol.errors import InvalidInput, MessageNotFound, ThreadTerminated
+from treadle.protocol.errors import InvalidInput, LimitExceeded, MessageNotFound, ThreadTerminated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -377,6 +377,51 @@ def test_no_secret_is_left_in_what_is_written(declared: Declared) -> None:
     stored = [one.model_dump() for one in declared.thread.messages().result().messages]
     assert "sesame" not in str(stored).replace("[secret:K]", "")
     assert declared.texts() == ["go", "again: [secret:K]", "hooked", "queued [secret:K]", "at rest: [secret:K]"]
+
+
+def a_circle() -> dict[str, Any]:
+    circle: dict[str, Any] = {}
+    circle["again"] = [circle, circle]  # two ways round: to go 64 deep on both is without end, too
+    return circle
+
+
+def test_what_has_no_end_is_refused_through_the_reply_beside_a_secret_too(declared: Declared) -> None:
+    """Contract D.6 redaction; D.3 inject_message: it is looked through for secrets only once it is known to be data."""
+
+    def script(state: ThreadState) -> Replies:
+        said = yield state.inject_message("assistant", "hello")
+        for reply in (
+            state.inject_message("assistant", "x", metadata=a_circle()),
+            state.inject_message("assistant", "x", attachments=[a_circle()]),
+            state.inject_message("assistant", "x", tool_calls=[a_circle()]),
+            state.update_message(said.id, metadata=a_circle()),
+            state.queue_message("x", metadata=a_circle()),
+            state.queue_message("x", attachments=[a_circle()]),
+            state.request("approval", a_circle()),
+        ):
+            error = reply.error()
+            assert isinstance(error, InvalidInput | LimitExceeded), error
+
+    assert declared(script, env={"K": "sesame"}).play().error is None
+
+
+def test_a_hook_that_answers_with_what_has_no_end_changes_nothing_beside_a_secret_too(declared: Declared) -> None:
+    """Contract E.7 failure: of an insert, of an update and of what has joined."""
+
+    def created(state: ThreadState, fields: dict[str, Any]) -> dict[str, Any]:
+        return {**fields, "metadata": a_circle()}
+
+    def updated(state: ThreadState, message_id: str, updates: dict[str, Any]) -> dict[str, Any]:
+        return {**updates, "metadata": a_circle()}
+
+    def script(state: ThreadState) -> Replies:
+        said = yield state.inject_message("assistant", "one")
+        assert (said.content, said.metadata) == ("one", None)
+        assert (yield state.update_message(said.id, content="two")).content == "two"
+
+    hooks = (hook("before_create_message", created), hook("before_update_message", updated, "h2"))
+    assert declared(script, env={"K": "sesame"}, hooks=hooks).play().error is None
+    assert declared.texts() == ["go", "two"]
 
 
 def test_a_plain_callable_is_redacted_from_when_it_has_met_a_secret(stage: Stage) -> None:

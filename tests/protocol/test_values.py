@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import math
+import time
 from collections import OrderedDict
 from typing import Any
 
@@ -175,6 +176,17 @@ def test_many_names_for_one_list_cost_what_they_would_take() -> None:
 
     with pytest.raises(LimitExceeded):
         check_value(level, bytes_max=10_000)
+
+
+def test_a_long_key_costs_once_and_not_for_each_item_below_it() -> None:
+    def seconds(key: str) -> float:
+        began = time.process_time()
+        check_value({key: [True] * 20_000})
+        return time.process_time() - began
+
+    seconds("k")
+    # A mebibyte of hostile body must not take seconds of whoever checks it, as an event loop.
+    assert seconds("k" * 500_000) < 10 * seconds("k") + 0.05
 
 
 def test_long_keys_do_not_make_long_errors() -> None:
