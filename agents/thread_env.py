@@ -128,10 +128,12 @@ class ThreadEnv:
     def _layers(self) -> tuple[Layers, frozenset[str]]:
         agent, prompt = self._scene.agent, self._scene.prompt
         thread, broken = self._stored()
+        # A tool may look at another thread, too: what its entry sets is not that thread's.
+        entry = {} if self._scene.flow is None else entry_env.get()
         layers = Layers(
             thread,
             {} if agent is None else agent.env,
-            {**({} if prompt is None else prompt.env), **entry_env.get()},
+            {**({} if prompt is None else prompt.env), **entry},
             self._of_user(),
             self.environment.instance,
         )

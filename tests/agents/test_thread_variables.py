@@ -11,6 +11,7 @@ from tests.agents.looping import Play, beside_a_human, call
 from tests.agents.stage import PATIENCE_S
 from treadle.actors import ExecutionFenced, Runtime
 from treadle.agents import Definitions, Prompt, PromptTool, ThreadState, Variable, tool
+from treadle.agents import agent as coded
 from treadle.agents.environment import Environment, EnvValue, VariableNotFound
 from treadle.agents.flow import flow_of
 from treadle.agents.secrets import SecretUnreadable
@@ -21,6 +22,12 @@ from treadle.storage import LmdbStore, MemoryStore
 
 if TYPE_CHECKING:
     from tests.agents.stage import Replies, Stage
+
+
+@coded
+async def of_code(state: ThreadState) -> None:
+    """An agent without definitions."""
+
 
 SOURCES = Environment(
     instance={"A": "of the runtime", "I": EnvValue("instance text", "text"), "S": "instance secret"},
@@ -313,6 +320,8 @@ def test_an_entry_of_a_prompts_tools_has_variables_of_its_own_while_it_runs() ->
         seen.append(await state.env("X"))
         if len(seen) == 1:
             await state.invoke_tool("peek")
+            with pytest.raises(VariableNotFound):
+                await ThreadState.at_rest(other).env("X")
         return f"it is {seen[0]}"
 
     @tool
@@ -324,7 +333,9 @@ def test_an_entry_of_a_prompts_tools_has_variables_of_its_own_while_it_runs() ->
     agent, _ = beside_a_human(
         [call("look"), call("peek", "c2")], "done", tools=[entry, peek], prompt_options={"env": {"X": "of the prompt"}}
     )
-    with Play(agent, definitions={"tools": [look]}) as play:
+    Definitions(agents=(agent,), tools=[look])
+    with Play(agent, of_code) as play:
+        other = play.runtime.create_thread("of_code").result(PATIENCE_S)
         assert play.say().error is None
         assert play.results()["c1"] == [("success", "it is [secret:X]")]
     assert seen == ["of the entry", "of the entry", "of the prompt"]
