@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -207,13 +208,10 @@ def test_watchers_see_edits_as_committed_frames(on: Stage, thread: Thread) -> No
 
 
 def _journal(thread: Thread) -> list[Any]:
-    with thread.events("1:0") as events:
-        found = []
-        try:
-            while (entry := events.next(0)) is not None:
-                found.append(entry)
-        except TimeoutError:
-            pass
+    found = []
+    with thread.events("1:0") as events, suppress(TimeoutError):
+        while (entry := events.next(0)) is not None:
+            found.append(entry)
     return found
 
 
