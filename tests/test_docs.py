@@ -13,7 +13,7 @@ import pytest
 
 from treadle.agents import DefinitionNotFound, InvalidReturn, ToolArgumentsInvalid
 from treadle.agents.environment import VariableNotFound
-from treadle.agents.hooks import HookBlocked, HookTimedOut
+from treadle.agents.hooks import HookBlocked, HookTimedOut, markdown
 from treadle.agents.secrets import SecretUnreadable
 from treadle.protocol import errors
 from treadle.protocol.events import EVENT_TYPES
@@ -120,6 +120,10 @@ def test_the_errors_page_lists_nothing_that_the_code_does_not_give() -> None:
 
 def test_every_disposition_is_in_the_glossary() -> None:
     assert [word for word in [*Disposition, *RespondStatus] if f"`{word}`" not in text("glossary.md")] == []
+
+
+def test_the_table_of_hooks_is_in_the_agents_page() -> None:
+    assert markdown() in text("agents.md"), "the table is `treadle.agents.hooks.markdown()`"
 
 
 def test_links_lead_somewhere() -> None:
