@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from treadle.actors import ExecutionCancelled
 from treadle.actors.testing import Stage, StageStore
 from treadle.agents import agent
-from treadle.protocol.errors import RequestExpired, ThreadNotFound, ThreadTerminated, TreadleError, Unavailable
+from treadle.protocol.errors import (
+    MessageNotFound,
+    RequestExpired,
+    ThreadNotFound,
+    ThreadTerminated,
+    TreadleError,
+    Unavailable,
+)
 from treadle.storage.check import check_tables
 
 if TYPE_CHECKING:
@@ -73,7 +80,9 @@ class Swarm:
         self.seed = seed
         self.chance = random.Random(seed)
         self.faults = {fault for fault in FAULTS if self.chance.random() < 0.5}
+        self._editing = random.Random(f"edits of {seed}")  # its own, so that edits change no other choice
         self.calls: list[Call] = []
+        self.edits: list[Call] = []
         self.seen: list[str] = []
         self.interrupted: set[str] = set()
         self.asked: list[tuple[str, str]] = []  # (thread, request id)
@@ -235,6 +244,23 @@ class Swarm:
             return
         self._note(Call(verb, thread_id, text, makes[verb], None))  # type: ignore[arg-type]
 
+    def edit(self) -> None:
+        """Update or delete a message that somebody was told of; an update leaves its text, by which it is counted."""
+        known = [
+            call for call in self.calls if call.verb in ("submit", "queue") and _said(call) in ("accepted", "queued")
+        ]
+        if not known:
+            return
+        call = self._editing.choice(known[-6:])
+        thread, (message_id, *_) = self.on.runtime.thread(call.thread), call.reply.result().message_ids
+        if self._editing.random() < 0.3:
+            made = Call("erase", call.thread, call.text, call.make, thread.delete_message(message_id))
+        else:
+            made = call._replace(
+                verb="update", reply=thread.update_message(message_id, metadata={"n": len(self.edits)})
+            )
+        self.edits.append(made)
+
     def _note(self, call: Call) -> None:
         made = call._replace(reply=call.make())
         self.calls.append(made)
@@ -285,6 +311,8 @@ class Swarm:
         ]
         if kind == "call" and len(self.calls) < CALLS:
             self.call()
+            if self._editing.random() < 0.4:
+                self.edit()
         elif kind == "turn":
             on.turn(chance.randrange(4))
         elif kind == "commit":
@@ -381,8 +409,10 @@ class Swarm:
             if not call.reply.done() or isinstance(error, Unavailable):
                 self._note(call)
                 self._rest()
-        for call in self.calls:
+        for call in (*self.calls, *self.edits):
             error = call.reply.error()
+            if isinstance(error, MessageNotFound):
+                continue  # it was withdrawn or deleted
             over = call.thread == DOOMED and isinstance(error, ThreadTerminated | ThreadNotFound)
             if error is not None and not isinstance(error, Unavailable) and not over:
                 self.wrong.append(f"{call.verb} {call.text} was answered with {error!r}")
@@ -396,6 +426,9 @@ class Swarm:
         every = [text for texts in history.values() for text in texts]
         withdrawn = {call.text for call in self.calls if call.verb == "withdraw" and _said(call) == "withdrawn"}
         unsure = {call.text for call in self.calls if call.verb == "withdraw" and _said(call) is None}
+        # Of a message that was stored, deleting it says False where it is gone already.
+        withdrawn |= {call.text for call in self.edits if call.verb == "erase" and _said(call) in (True, False)}
+        unsure |= {call.text for call in self.edits if call.verb == "erase"}
         for call in self.calls:
             taken = call.verb in ("submit", "queue", "steer") and _said(call) in ("accepted", "queued")
             if taken and call.thread in history:
@@ -406,7 +439,7 @@ class Swarm:
         seen_twice = {text for text in self.seen if self.seen.count(text) > 1}
         if doubled or seen_twice:
             self.wrong.append(f"joined twice: {doubled}; seen twice: {seen_twice}")
-        unseen = set(self.seen) - set(every)
+        unseen = set(self.seen) - set(every) - withdrawn - unsure
         if unseen and len(history) == THREADS:
             self.wrong.append(f"a body saw what history does not know: {unseen}")
 
