@@ -3,6 +3,7 @@ through a pipe and a terminal, with a kill in the middle."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -22,6 +23,7 @@ from examples.support_desk.clerk import plan
 from examples.support_desk.hooks.no_card_numbers import no_card_numbers
 from examples.support_desk.orders import OrderBook
 from examples.support_desk.reading import read
+from tests.agents.models.provider_server import Server, answering
 from treadle.actors import Runtime
 from treadle.agents import load_agents
 from treadle.agents.environment import Environment, EnvValue
@@ -169,10 +171,10 @@ def test_the_desk_is_well_defined_and_answers(tmp_path: Path, monkeypatch: pytes
 class Desk:
     """The program itself in a process of its own, on a pipe or a terminal."""
 
-    def __init__(self, data: Path, *, terminal: bool = False) -> None:
+    def __init__(self, data: Path, *, terminal: bool = False, **environ: str) -> None:
         command = [sys.executable, str(DESK / "main.py"), "--data", str(data)]
         environment = {key: value for key, value in os.environ.items() if not key.startswith("TREADLE_")}
-        environment |= {"DESK_PACE": "0", "PYTHONWARNINGS": "error"}
+        environment |= {"DESK_PACE": "0", "PYTHONWARNINGS": "error", **environ}
         if terminal:
             self.fd, theirs = pty.openpty()
             self.process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
@@ -295,3 +297,62 @@ def test_a_script_is_read_line_by_line_and_a_second_desk_is_refused(tmp_path: Pa
             second.until("The desk is open elsewhere")
             assert second.process.wait(GUARD_S) == 1
         assert desk.leave() == 0
+
+
+@pytest.mark.slow
+def test_a_person_speaks_to_a_desk_that_is_still_speaking_and_stops_it(tmp_path: Path) -> None:
+    # So slow a clerk says one word in this test, whatever the machine does meanwhile.
+    with Desk(tmp_path, terminal=True, DESK_PACE="3600") as desk:
+        desk.until("you> ")
+        desk.types("where is 1002?")
+        desk.until("desk> Let ")
+        desk.types("and 1003?")
+        desk.until("(the desk reads this before its next step)")
+        desk.types("/steer keep it short")
+        desk.until("(heard)")
+        desk.types("/stop")
+        desk.until("(Stopped.)\nyou> ")
+        assert desk.leave() == 0
+
+
+@pytest.mark.slow
+def test_a_provider_answers_where_two_variables_name_it(tmp_path: Path) -> None:
+    call = {
+        "index": 0,
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "find_order", "arguments": '{"number": "1002"}'},
+    }
+
+    def talk(url: str) -> None:
+        named = {"TREADLE_MODEL": "openai:any", "TREADLE_API_KEY": "a key", "TREADLE_BASE_URL": url}
+        with Desk(tmp_path, **named) as desk:
+            desk.until("openai:any answers.")
+            desk.until("you> ")
+            desk.types("where is 1002? my card is 4111 1111 1111 1111")
+            desk.until("· find order\ndesk> It comes on Thursday.\nyou> ")
+            assert desk.leave() == 0
+
+    async def serve() -> list[str]:
+        replies = (
+            answering({"role": "assistant", "tool_calls": [call]}, reason="tool_calls"),
+            answering("It comes ", "on Thursday."),
+        )
+        async with Server(*replies) as server:
+            await asyncio.to_thread(talk, server.url)
+            return [json.dumps(exchange.body) for exchange in server.requests]
+
+    asked = asyncio.run(serve())
+    assert "support desk of Loom & Lantern" in asked[0] and "The customer is Mia" in asked[0]
+    assert "[card number]" in asked[0] and "4111" not in "".join(asked)
+    assert "two reading lamps" in asked[1]
+
+
+@pytest.mark.slow
+def test_a_provider_that_cannot_be_reached_is_named_before_anything_else(tmp_path: Path) -> None:
+    with Desk(tmp_path, TREADLE_MODEL="nonsense") as desk:
+        desk.until("The desk cannot open: ")
+        desk.until("models/desk_model.py")
+        desk.until("\n")
+        assert desk.process.wait(GUARD_S) == 1
+        assert "Loom" not in desk.shown

@@ -24,7 +24,7 @@ from examples.support_desk.talk import Talk  # noqa: E402
 from treadle.actors import Runtime, Thread  # noqa: E402
 from treadle.agents import load_agents  # noqa: E402
 from treadle.agents.environment import Environment, EnvValue  # noqa: E402
-from treadle.protocol.errors import StoreInUse, ThreadExists  # noqa: E402
+from treadle.protocol.errors import InvalidDefinitions, StoreInUse, ThreadExists  # noqa: E402
 from treadle.storage import LmdbStore  # noqa: E402
 
 CUSTOMER = "mia"
@@ -39,6 +39,9 @@ def main() -> int:
     except StoreInUse as error:
         print(f"The desk is open elsewhere: {error}", file=sys.stderr)
         return 1
+    except InvalidDefinitions as error:  # a provider's model that cannot be reached is one, too
+        print(f"The desk cannot open: {error}", file=sys.stderr)
+        return 1
     return 0
 
 
@@ -47,9 +50,10 @@ async def _open(data: Path) -> None:
     OrderBook(orders).create()
     # Whoever runs the desk says where its orders are; no thread and no customer can.
     environment = Environment(instance={"ORDERS_FILE": EnvValue(str(orders), "text")})
+    agents = load_agents(HERE, environment=environment)
     screen = Screen(sys.stdout, shows_input=not sys.stdin.isatty())
     screen.welcome(os.environ.get("TREADLE_MODEL"))
-    async with Runtime(LmdbStore(data / "store"), agents=load_agents(HERE, environment=environment)) as runtime:
+    async with Runtime(LmdbStore(data / "store"), agents=agents) as runtime:
         await Talk(await _thread(runtime), Keyboard(sys.stdin), screen).run()
 
 
