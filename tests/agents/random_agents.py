@@ -216,11 +216,18 @@ class Life:
         for _ in range(10_000):
             active = thread.state().result(PATIENCE_S).active_execution
             waiting = [one for one in self.play.messages() if one.status == "pending"]
-            if active is None and not waiting:
+            if active is None and not waiting and not self.is_to_go_on():
                 return
             if active is not None:
                 self.play.end(active.execution_id)
         raise AssertionError("the thread does not come to rest")
+
+    def is_to_go_on(self) -> bool:
+        """Say whether a lost execution has yet to be followed by the one that goes on."""
+        if self.play.agents[0].on_lost != "resume":
+            return False
+        records = self.play.thread.executions(limit=100).result(PATIENCE_S).executions
+        return bool(records) and records[0].status == "interrupted"
 
     def check(self) -> None:
         history = self.play.messages()
