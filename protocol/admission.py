@@ -139,7 +139,11 @@ def _submit_waiting(state: State, trigger: Submit) -> Decision:
 
 
 def _busy(state: State, trigger: Submit) -> Receipt:
-    return Receipt(Disposition.BUSY, trigger.input_id, active_execution=state.ownership(), held=state.held)
+    owner = state.ownership()
+    if owner is not None and owner.phase == "running" and state.facts.pending:
+        # Whoever is refused should know that it is somebody's answer that is waited for, by a code.
+        owner = owner._replace(phase="waiting")
+    return Receipt(Disposition.BUSY, trigger.input_id, active_execution=owner, held=state.held)
 
 
 def _submit_as_steer(state: State, trigger: Submit) -> Decision:

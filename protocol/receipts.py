@@ -48,12 +48,16 @@ class RespondStatus(StrEnum):
 
 
 class ActiveExecution(NamedTuple):
-    """The execution that owned the thread when the answer was decided; `started_at` in microseconds."""
+    """The execution that owned the thread when the answer was decided; `started_at` in microseconds.
+
+    Attributes:
+        phase: where it stands; a `busy` answer says `waiting` where it runs and waits for the answer to a request.
+    """
 
     execution_id: str
     agent_id: str
     started_at: int
-    phase: Literal["starting", "running", "stopping", "finishing"]
+    phase: Literal["starting", "running", "waiting", "stopping", "finishing"]
 
 
 class Receipt(NamedTuple):

@@ -214,12 +214,13 @@ class Life:
         """Wait until nothing runs and nothing waits."""
         thread = self.play.thread
         for _ in range(10_000):
-            active = thread.state().result(PATIENCE_S).active_execution
+            state = thread.state().result(PATIENCE_S)
+            active = state.active_execution
             waiting = [one for one in self.play.messages() if one.status == "pending"]
-            if active is None and not waiting and not self.is_to_go_on():
-                return
             if active is not None:
                 self.play.end(active.execution_id)
+            elif not waiting and not self.is_to_go_on() and thread.state().result(PATIENCE_S).cursor == state.cursor:
+                return  # and nothing began between the looks
         raise AssertionError("the thread does not come to rest")
 
     def is_to_go_on(self) -> bool:

@@ -133,7 +133,7 @@ def test_what_waits_joins_before_the_next_model_step_and_never_between_a_call_an
 def test_a_steer_that_was_accepted_while_the_model_spoke_is_answered_in_the_same_execution() -> None:
     """Contract F.2 row 2: a steer is read by one further step, although the response would have ended the turn."""
     pause = Pause()
-    agent, model = beside_a_human(["One mo", pause, "ment."], "As you wish.")
+    agent, _model = beside_a_human(["One mo", pause, "ment."], "As you wish.")
     with Play(agent) as play:
         execution_id = play.submit()
         pause.reached()
@@ -271,7 +271,7 @@ def test_stop_ends_the_loop_after_the_tool_that_runs_and_answers_the_other_calls
 def test_a_bound_tool_that_succeeds_ends_the_session(field: str, reason: str) -> None:
     """Contract C.1 session_stop; C.1 session_fail; E.2 session_stop; E.2 session_fail; E.2 message property; E.2 session end: by a success only."""
     side = {field: Binding(name="done", message_property="summary")}
-    agent, model = beside_a_human(
+    agent, _model = beside_a_human(
         call("done", "c1", summary="bad"),
         call("done", "c2", summary="It is finished."),
         "Again.",
@@ -345,7 +345,7 @@ def test_a_side_takes_no_more_steps_than_it_may() -> None:
 def test_a_steer_does_not_extend_a_limit_and_is_not_consumed() -> None:
     """Contract F.2 row 6: a steer that the last allowed step left unread joins history as not consumed."""
     pause = Pause()
-    agent, model = beside_a_human([pause, call("add", a=1, b=1)], tools=[add], side={"max_steps": 1})
+    agent, _model = beside_a_human([pause, call("add", a=1, b=1)], tools=[add], side={"max_steps": 1})
     with Play(agent) as play:
         execution_id = play.submit()
         pause.reached()
@@ -525,7 +525,7 @@ def test_what_a_tool_injects_is_in_the_live_history_of_later_tools() -> None:
         play.say()
 
         assert seen == [["go", None, "between", "injected"]]
-        assert [one.role for one in model.requests[1].messages][0] == "system"
+        assert next(one.role for one in model.requests[1].messages) == "system"
 
 
 # B: forced turns
@@ -583,7 +583,7 @@ def test_forcing_a_human_side_parks() -> None:
 
 def test_two_sides_take_turns_until_the_cap_is_met() -> None:
     """Contract C.1 max_session_turns; E.2 max_session_turns; E.1 turn; E.1 step; F.2 row 4: both completed as many."""
-    agent, model_a, model_b = two_prompts(["a1", "a2"], ["b1", "b2"], max_session_turns=2)
+    agent, _model_a, _model_b = two_prompts(["a1", "a2"], ["b1", "b2"], max_session_turns=2)
     with Play(agent) as play:
         record = play.say("begin")
 
@@ -595,7 +595,7 @@ def test_two_sides_take_turns_until_the_cap_is_met() -> None:
 
 def test_the_turns_of_a_session_are_durable_and_begin_anew_with_the_next() -> None:
     """Contract E.2 turn counters; E.2 max_session_turns: a human's turn is one inbound message."""
-    agent, model = beside_a_human("1", "2", "3", "4", max_session_turns=2)
+    agent, _model = beside_a_human("1", "2", "3", "4", max_session_turns=2)
     store = MemoryStore()
     with Play(agent, store=store) as play:
         thread_id = play.thread.id
