@@ -39,7 +39,9 @@ def prompt(name: str, *turns: Any, **options: Any) -> tuple[Prompt, ScriptedMode
     return Prompt(name=name, model=Model(name=f"{name}-model", model=model, attempts=1), **given), model
 
 
-def beside_a_human(*turns: Any, tools: Any = (), side: Any = None, prompt_options: Any = None, **options: Any) -> tuple[Agent, ScriptedModel]:  # fmt: skip
+def beside_a_human(
+    *turns: Any, tools: Any = (), side: Any = None, prompt_options: Any = None, **options: Any
+) -> tuple[Agent, ScriptedModel]:
     """An agent of one prompt beside a human, whose model plays a script."""
     made, model = prompt("p", *turns, tools=tools, **(prompt_options or {}))
     return Agent(**{"name": "agent", "side_a": Side(prompt=made, **(side or {})), **options}), model
