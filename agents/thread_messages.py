@@ -167,8 +167,10 @@ class ThreadMessages(StateParts):
         kept = {key: value for key, value in draft.items() if key not in _CHANGED}
         try:
             given = given if redactor is None else _redacted(redactor, given)
-            new = draft_injected(
-                draft["id"], str(given["role"]), given["content"], silent=given["silent"] is True, metadata=given["metadata"],
+            # What calls or answers is who it is: side B's calls, say, stand in a row of role user.
+            role = draft["role"] if "tool_calls" in draft or "tool_call_id" in draft else given["role"]
+            new = draft_message(
+                draft["id"], role, given["content"], silent=given["silent"] is True, metadata=given["metadata"],
                 attachments=given["attachments"], name=given["name"], tool_calls=draft.get("tool_calls"),
                 tool_call_id=draft.get("tool_call_id"), tool_status=draft.get("tool_status"),
             )  # fmt: skip

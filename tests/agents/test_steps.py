@@ -246,3 +246,23 @@ def test_the_stream_of_a_response_that_nobody_waits_for_is_closed() -> None:
         assert play.end(execution_id).reason == "aborted_by_user"
         model.wait_closed()
         assert len(model.requests) == 1
+
+
+def test_a_hook_may_change_a_row_with_calls_of_either_side_and_not_its_calls() -> None:
+    """Contract E.7 before_create_message: content and metadata; who spoke and what is called stays."""
+
+    @hook("before_create_message", id="marking")
+    async def marking(state: ThreadState, message: dict[str, Any]) -> dict[str, Any]:
+        return {**message, "role": "system", "metadata": {"seen": True}}
+
+    first, _ = prompt("first", call("add", "a1", a=1, b=2), "From A.", tools=[add])
+    second, _ = prompt("second", call("add", "b1", a=1, b=2), "From B.", tools=[add])
+    agent = Agent(
+        name="two", side_a=Side(prompt=first), side_b=Side(prompt=second), hooks=[marking], max_session_turns=1
+    )
+    with Play(agent) as play:
+        assert play.say().reason == "max_session_turns"
+        rows = [one for one in play.messages() if one.tool_calls or one.role == "tool"]
+        assert [one.role for one in rows] == ["assistant", "tool", "user", "tool"]
+        assert all((one.metadata or {}).get("seen") for one in rows)
+        assert play.results() == {"a1": [("success", "3")], "b1": [("success", "3")]}
