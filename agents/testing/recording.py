@@ -29,15 +29,17 @@ class Act:
         messages: what it brought.
         run: the execution that ran meanwhile, by rank; None at rest.
         at: how many messages that execution had stored when its model is to hear of it.
+        request: it came while this request was open, by rank; None if none was.
     """
 
-    __slots__ = ("at", "done", "messages", "run", "verb")
+    __slots__ = ("at", "done", "messages", "request", "run", "verb")
 
-    def __init__(self, verb: str, messages: list[JsonObject], run: int | None, at: int) -> None:
+    def __init__(self, verb: str, messages: list[JsonObject], run: int | None, at: int, request: int | None) -> None:
         self.verb = verb
         self.messages = messages
         self.run = run
         self.at = at
+        self.request = request
         self.done = False
 
 
@@ -82,6 +84,11 @@ class Run:
     def asked_at(self) -> int:
         """Return the rank of the response that is being made, or whose calls are open."""
         return max(self._open.values(), default=len(self.stored))
+
+    def open_request(self) -> int | None:
+        """Return the rank of the request that waits for an answer, None where none does."""
+        waiting = [rank for rank, (status, _) in enumerate(self.requests.values()) if status == "pending"]
+        return waiting[-1] if waiting else None
 
     def response_before(self, rank: int) -> int:
         """Return the rank of the last message before `rank` that a model may have said."""
@@ -178,7 +185,10 @@ class Recording:
 
     def _act(self, verb: str, messages: list[JsonObject]) -> Act:
         run = self.runs[-1] if self._running else None
-        act = Act(verb, messages, None if run is None else len(self.runs) - 1, 0 if run is None else run.asked_at())
+        if run is None:
+            act = Act(verb, messages, None, 0, None)
+        else:
+            act = Act(verb, messages, len(self.runs) - 1, run.asked_at(), run.open_request())
         self.acts.append(act)
         return act
 

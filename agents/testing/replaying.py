@@ -135,12 +135,9 @@ class _Playing:
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """Say what the model said at this place, once the inputs that came meanwhile are there too; on the loop."""
         rank, run = self._now()
-        for act in self._recorded.acts:
-            if (
-                act.run is not None
-                and not act.done
-                and (act.run < rank or (act.run == rank and act.at <= len(run.stored)))
-            ):
+        for act in self._coming(rank):
+            late = act.run != rank or act.at < len(run.stored)
+            if late or (act.at == len(run.stored) and act.request is None):
                 await self._do(act)
         recorded = self._recorded.runs[rank] if rank < len(self._recorded.runs) else None
         cut = None if recorded is None else _cut_of(recorded)
@@ -150,6 +147,10 @@ class _Playing:
         if recorded is None or len(run.stored) >= len(recorded.stored):
             raise ModelError("the recording has no further response here", model=request.model_name)
         return _said(recorded.stored[len(run.stored)], request.model_name)
+
+    def _coming(self, rank: int) -> list[Act]:
+        """Return what has come by the execution of a rank, and was not played yet."""
+        return [act for act in self._recorded.acts if act.run is not None and act.run <= rank and not act.done]
 
     def _now(self) -> tuple[int, Run]:
         runs = self._look().runs
@@ -161,6 +162,9 @@ class _Playing:
         recorded = self._recorded.runs[rank] if rank < len(self._recorded.runs) else None
         answers = [] if recorded is None else list(recorded.requests.values())
         place = list(run.requests).index(request["request_id"])
+        for act in self._coming(rank):
+            if act.run == rank and act.request is not None and act.request <= place:
+                self._do(act).result(self._guard)
         status, value = answers[place] if place < len(answers) else ("abandoned", None)
         if status == "resolved":
             self._thread.respond(request["request_id"], value).result(self._guard)

@@ -41,8 +41,8 @@ class Found(NamedTuple):
     @classmethod
     def of(cls, told: Mapping[str, object]) -> Found:
         """Make one of a tool's result."""
-        texts = {name: str(told.get(name, "")) for name in ("number", "item", "state", "note", "price")}
-        return cls(**texts, refunded=bool(told.get("refunded")))
+        number, item, state, note, price = (str(told.get(name, "")) for name in ("number", "item", "state", "note", "price"))
+        return cls(number, item, state, note, price, refunded=bool(told.get("refunded")))
 
     @classmethod
     def missed(cls, number: str) -> Found:
