@@ -68,8 +68,10 @@ async def _deliver(flow: Flow, state: ThreadState, handler: Handler, message: Me
             await cast("Awaitable[object]", handler.function(state, message))
         else:
             await flow.execution.call(handler.function, state, message)
-    except ExecutionFenced:
-        raise
+    except ExecutionFenced as error:
+        if flow.execution.fenced:
+            raise
+        _log_failure(state, about, error)  # it used the state of an execution that is over
     except asyncio.CancelledError as error:
         if flow.execution.abort_signal.aborted:
             raise

@@ -58,8 +58,10 @@ async def run_tool(flow: Flow | None, state: ThreadState, call: ToolCall, *, lis
         if found is None:
             return refusal(f'Tool "{call.name[:80]}" is not available for this prompt', "tool_not_available")
         return await _run_with_env(flow, state, found, call)
-    except ExecutionFenced:
-        raise
+    except ExecutionFenced as error:
+        if flow is None or flow.execution.fenced:
+            raise
+        return failed_result(error)  # it used the state of an execution that is over: an error like any other
     except asyncio.CancelledError as error:
         if state.execution is not None and state.execution.abort_signal.aborted:
             raise

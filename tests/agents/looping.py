@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Self
 
+import pytest
+
 from treadle.actors import Runtime
 from treadle.actors.fake_clock import FakeClock
 from treadle.agents.agent_definition import Agent
@@ -67,7 +69,7 @@ class Play:
         self.clock = clock or FakeClock()
         if definitions is not None:
             Definitions(agents=agents, **definitions)
-        self._options = options
+        self._options = {"always_evict": getattr(pytest, "always_evict", False), **options}
         self.runtime: Runtime
         self.thread: Thread
 

@@ -250,3 +250,22 @@ def test_a_tool_invokes_another_which_stores_nothing() -> None:
         play.say()
 
         assert play.results() == {"c1": [("success", 'HI error Tool "nothing" is not available for this prompt')]}
+
+
+def test_a_tool_that_uses_the_state_of_an_execution_that_is_over_fails_alone() -> None:
+    """Contract E.4 failure: it is fenced there, and the execution that runs goes on."""
+    kept: list[ThreadState] = []
+
+    @tool
+    async def stale(state: ThreadState) -> str:
+        kept.append(state)
+        await kept[0].inject_message("system", "too late")
+        return "said"
+
+    agent, _ = beside_a_human(call("stale"), "One.", call("stale", "c2"), "Two.", tools=[stale])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.say().reason == "stop_on_response"
+        results = play.results()
+        assert results["c1"] == [("success", "said")]
+        assert results["c2"][0][0] == "error"
