@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from treadle.agents.models.seam import ModelRequest
     from treadle.agents.thread_state import ThreadState
     from treadle.protocol.messages import Message
+    from treadle.storage import Store
 
 TOOLS = (
     "fine", "plain", "broken", "stop", "force_a", "force_b", "over", "inject", "queue", "queue_tool", "sub", "steer",
@@ -52,8 +53,9 @@ class Tape:
 class Life:
     """One thread of one random agent, and what was seen of it."""
 
-    def __init__(self, choices: Sequence[int]) -> None:
+    def __init__(self, choices: Sequence[int], store: Store | None = None) -> None:
         self.tape = Tape(choices)
+        self.store = store
         self.play: Play
         self.calls = self.crashes = self.texts = 0
         self.tools = [self.tool(name) for name in TOOLS if name not in ("plain", "sub", "unknown", "badly")]
@@ -202,7 +204,7 @@ class Life:
     def live(self, executions: int) -> None:
         """Live through some executions, to rest each time, and check what must hold."""
         try:
-            with Play(self.agent()) as self.play:
+            with Play(self.agent(), store=self.store) as self.play:
                 for _ in range(executions):
                     self.play.thread.submit(self.text(), on_busy="queue").result(PATIENCE_S)
                     self.rest()
