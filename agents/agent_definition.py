@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from .hook import Hook
 from .side import Side
@@ -33,7 +33,7 @@ class Agent(BaseModel):
         env: values of environment variables.
         hooks: themselves or by id.
         timeout: seconds an execution may take, None for any.
-        steerable: whether its executions take steers.
+        steerable: whether its executions take steers; never where a handler is side A, which no model step ever reads for.
         on_lost: `settle` or `resume`: whether a lost execution is followed by one on the same history.
     """
 
@@ -54,6 +54,12 @@ class Agent(BaseModel):
     on_lost: Literal["settle", "resume"] = "settle"
 
     _definitions: Definitions | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _handlers_take_no_steers(self) -> Self:
+        if self.side_a.backing == "handler":
+            self.__dict__["steerable"] = False  # frozen for everybody else
+        return self
 
     @property
     def runs_on(self) -> Literal["loop", "worker"]:

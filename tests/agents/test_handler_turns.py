@@ -189,3 +189,21 @@ def test_the_counters_of_a_session_are_no_value_of_the_thread() -> None:
         play.say()
         page = play.thread.list_values().result(PATIENCE_S)
         assert SESSION_KEY not in str(page)
+
+
+def test_an_execution_of_a_handler_takes_no_steer() -> None:
+    """Contract F.2 row 5: a steer is for a model step, which a handler's side never takes."""
+    inside = threading.Event()
+
+    async def hang(state: Any, message: Any) -> None:
+        inside.set()
+        await state.sleep(3_600)
+
+    with Play(beside_a_human(relay([], then=hang))) as play:
+        execution_id = play.submit()
+        assert inside.wait(PATIENCE_S)
+        steered = play.thread.steer(execution_id, "faster").result(PATIENCE_S)
+        play.thread.interrupt(execution_id).result(PATIENCE_S)
+        play.end(execution_id)
+
+        assert steered.disposition == "active_input_not_steerable"

@@ -15,7 +15,7 @@ TAPES = st.lists(st.integers(0, 1 << 12), max_size=60)
 SLOW_TO_BEGIN = [HealthCheck.too_slow]
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=SLOW_TO_BEGIN, derandomize=True)
+@settings(max_examples=12, deadline=None, suppress_health_check=SLOW_TO_BEGIN, derandomize=True)
 @given(TAPES, st.integers(1, 3))
 def test_a_few_random_lives_keep_what_must_hold(choices: list[int], executions: int) -> None:
     """Contract F.1 stored first; F.1 other side's tools; F.1 calls and results; B message_history: each call has one result."""
