@@ -152,7 +152,7 @@ def test_a_model_that_only_returns_nothing_ends_as_a_repeated_error() -> None:
 def test_calls_with_the_same_id_or_none_get_ids_of_their_own() -> None:
     """Contract F.1 stored first: each call has exactly one result, found by its id."""
     calls = [
-        ToolCall(call_id, "add", '{"a": 1, "b": %d}' % rank)
+        ToolCall(call_id, "add", f'{{"a": 1, "b": {rank}}}')
         for rank, call_id in enumerate(["x", "x", "", "\ud800", "n\0"])
     ]
     agent, _ = beside_a_human(calls, "Done.", tools=[add])
@@ -160,7 +160,7 @@ def test_calls_with_the_same_id_or_none_get_ids_of_their_own() -> None:
         assert play.say().reason == "stop_on_response"
         results = play.results()
         assert len(results) == 5
-        assert [found for found in results.values()] == [[("success", str(1 + rank))] for rank in range(5)]
+        assert list(results.values()) == [[("success", str(1 + rank))] for rank in range(5)]
         assert next(iter(results)) == "x"
 
 
