@@ -99,6 +99,8 @@ class Runtime:
         chosen: dict[str, Any] = {
             name: _check_option(name, value) for name, value in given.items() if value is not None
         }
+        if type(resident_max) is float and resident_max != math.inf:
+            raise _bad_option("resident_max is a whole number of at least 0, or without end", resident_max)
         self._options = Options(always_evict=always_evict, **chosen)
         if type(workers) is not int or workers < 1:
             raise _bad_option("workers is a whole number of at least 1", workers)

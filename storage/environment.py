@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import mmap
+import mmap
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -33,6 +34,7 @@ _log = logging.getLogger("treadle.storage")
 
 MAP_SIZE_FIRST: Final = 1 << 40  # address space, not disk; opening it took 0.3-1.5 ms
 MAP_SIZE_LEAST: Final = 1 << 26  # below this a refusal is about something else
+_MAP_SIZE_NEW: Final = 16 * mmap.PAGESIZE  # what a new store takes, and a page or two to grow from
 _SPARE_READERS: Final = 32  # slots beyond our own readers: tools in other processes, nested views, the writer's check
 _READER_SLOT_BYTES: Final = 64
 _LOCK_HEADER_BYTES: Final = 4096
@@ -188,7 +190,7 @@ def open_environment(
 
 
 def _map(directory: Path, *, sync: bool, map_size: int | None, slots: int, read_only: bool) -> lmdb.Environment:
-    size = map_size or MAP_SIZE_FIRST
+    size = MAP_SIZE_FIRST if map_size is None else max(map_size, _MAP_SIZE_NEW)
     while True:
         try:
             return lmdb.open(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import uuid
 from typing import Final, Literal
@@ -25,6 +26,7 @@ __all__ = ["READERS_MAX", "LmdbStore", "open_here"]
 
 # Workers with a body, written-off ones, and ours: the dispatcher, the loop, the timer, the wire.
 READERS_MAX: Final = WORKERS_MAX + ABANDONED_MAX + 32
+READERS_LIMIT: Final = 1 << 16  # each has 64 bytes in the lock file, which is written out when the store is made
 
 
 class LmdbStore:
@@ -36,7 +38,7 @@ class LmdbStore:
             then lose the tail or the whole store.
         map_size: bytes of address space, rounded up to what the store needs; by default 1 TiB, halved while the
             system refuses it. It grows by itself.
-        max_readers: workers of this process that read at once; more of them wait for each other.
+        max_readers: workers of this process that read at once, at most 65,536; more of them wait for each other.
         read_only: no writes and no owner lock, so it may be opened beside its owner, from another process.
 
     Raises:
@@ -54,10 +56,10 @@ class LmdbStore:
     ) -> None:
         if durability not in {"full", "process"}:
             raise _bad_option("durability is 'full' or 'process'", durability)
-        if map_size is not None and (type(map_size) is not int or map_size < 1):
+        if map_size is not None and (type(map_size) is not int or not 1 <= map_size <= sys.maxsize):
             raise _bad_option("map_size is a number of bytes", map_size)
-        if type(max_readers) is not int or max_readers < 1:
-            raise _bad_option("max_readers is a whole number of at least 1", max_readers)
+        if type(max_readers) is not int or not 1 <= max_readers <= READERS_LIMIT:
+            raise _bad_option(f"max_readers is a whole number from 1 to {READERS_LIMIT:,}", max_readers)
         self.path = store_path(path)
         self._sync = durability == "full"
         self._map_size = map_size

@@ -107,6 +107,14 @@ def test_a_map_smaller_than_the_store_is_as_large_as_the_store(opening: Callable
     assert opening(map_size=1 << 20).env.info()["map_size"] > 4_000_000
 
 
+@pytest.mark.parametrize("size", [1, 4096, 65_537])
+def test_a_map_too_small_for_a_new_store_is_rounded_up(opening: Callable[..., Environment], size: int) -> None:
+    environment = opening(map_size=size)
+
+    with environment.env.begin(write=True) as txn:
+        assert txn.put(b"a", bytes(50_000), db=environment.tables[Table.JOURNAL])
+
+
 def test_a_new_lock_file_has_all_its_blocks(opening: Callable[..., Environment], tmp_path: Path) -> None:
     # LMDB writes to it through a map: a hole that a full disk cannot fill would kill the process by SIGBUS.
     opening(readers=1000)

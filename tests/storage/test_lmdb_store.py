@@ -162,8 +162,13 @@ def test_a_read_only_store_takes_no_batches_and_no_barriers(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "options", [{"durability": "some"}, {"map_size": -1}, {"map_size": "1"}, {"max_readers": 0}], ids=str
-)
+    "options",
+    [
+        {"durability": "some"}, {"map_size": -1}, {"map_size": "1"}, {"map_size": 2**64}, {"max_readers": 0},
+        {"max_readers": 2**31},
+    ],
+    ids=str,
+)  # fmt: skip
 def test_an_option_that_is_none_is_refused_with_its_value(tmp_path: Path, options: dict[str, Any]) -> None:
     with pytest.raises(InvalidInput) as caught:
         LmdbStore(tmp_path, **options)
