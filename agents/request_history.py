@@ -63,39 +63,26 @@ def in_roles(messages: Sequence[Message], speaker: Speaker, *, transform: bool) 
     """Return history as one side's model is told it.
 
     Args:
-        messages: in order.
+        messages: in order, results right behind their calls.
         speaker: the stored role of the side that asks.
         transform: False leaves the stored roles: side A versus a human.
     """
     own: Speaker = speaker if transform else "assistant"
-    # A call that a hook dropped is read by no model, nor is its result.
-    answered = {
-        message.tool_call_id
-        for message in messages
-        if message.role == "tool" and not (message.metadata or {}).get("dropped")
-    }
-    visible: set[str] = set()
     told: list[ModelMessage] = []
-    for message in messages:
+    visible: set[str] = set()  # calls of the last message that was told, while its results follow
+    for place, message in enumerate(messages):
         attachments = _attachments(message)
         if message.role == "tool":
-            if message.tool_call_id in visible:
-                told.append(
-                    ModelMessage(
-                        "tool",
-                        message.content,
-                        tool_call_id=message.tool_call_id,
-                        name=message.name,
-                        attachments=attachments,
-                        id=message.id,
-                        failed=message.tool_status == "error",
-                    )
-                )
-        elif message.role == "system":
+            if message.tool_call_id in visible and not _is_dropped(message):
+                told.append(_result(message, attachments))
+            continue
+        visible = set()
+        if message.role == "system":
             told.append(ModelMessage("system", message.content, attachments=attachments, id=message.id))
         elif message.role == own:
+            answered = _answered(messages, place)
             calls = tuple(call for call in stored_calls(message) if call.id in answered)
-            visible.update(call.id for call in calls)
+            visible = {call.id for call in calls}
             if message.content or calls or attachments:
                 told.append(
                     ModelMessage("assistant", message.content, tool_calls=calls, attachments=attachments, id=message.id)
@@ -104,6 +91,34 @@ def in_roles(messages: Sequence[Message], speaker: Speaker, *, transform: bool) 
             # What the other side called is its own affair; a message that was nothing but calls says nothing here.
             told.append(ModelMessage("user", message.content, attachments=attachments, id=message.id))
     return told
+
+
+def _answered(messages: Sequence[Message], place: int) -> set[str | None]:
+    """Return the calls that the results right behind a message answer: ids may come again in a later one."""
+    answered: set[str | None] = set()
+    for behind in range(place + 1, len(messages)):
+        if messages[behind].role != "tool":
+            break
+        # A call that a hook dropped is read by no model, nor is its result.
+        if not _is_dropped(messages[behind]):
+            answered.add(messages[behind].tool_call_id)
+    return answered
+
+
+def _is_dropped(result: Message) -> bool:
+    return bool((result.metadata or {}).get("dropped"))
+
+
+def _result(message: Message, attachments: tuple[Attachment, ...]) -> ModelMessage:
+    return ModelMessage(
+        "tool",
+        message.content,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+        attachments=attachments,
+        id=message.id,
+        failed=message.tool_status == "error",
+    )
 
 
 def _attachments(message: Message) -> tuple[Attachment, ...]:

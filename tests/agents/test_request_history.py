@@ -63,6 +63,20 @@ def test_an_id_that_a_model_used_twice_takes_each_result_once_and_in_order() -> 
     assert [one.id for one in in_order(history)] == ["m1", "m2", "m3", "m4"]
 
 
+def test_a_dropped_call_hides_no_later_one_of_the_same_id() -> None:
+    history = in_order(
+        [
+            message(1, "assistant", None, calls=["c"]),
+            result(2, "c", "first", metadata={"dropped": True}),
+            message(3, "user", "again"),
+            message(4, "assistant", None, calls=["c"]),
+            result(5, "c", "second"),
+        ]
+    )
+    told = in_roles(history, "assistant", transform=True)
+    assert [one.id for one in told] == ["m3", "m4", "m5"]
+
+
 @pytest.mark.parametrize("speaker", ["assistant", "user"])
 def test_a_side_is_told_its_own_words_as_assistant_and_the_others_as_user(speaker: Any) -> None:
     """Contract F.1 sides: own side appears as `assistant`, the other as `user`."""
