@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 import mmap
-import mmap
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final

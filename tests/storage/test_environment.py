@@ -112,7 +112,7 @@ def test_a_map_too_small_for_a_new_store_is_rounded_up(opening: Callable[..., En
     environment = opening(map_size=size)
 
     with environment.env.begin(write=True) as txn:
-        assert txn.put(b"a", bytes(50_000), db=environment.tables[Table.JOURNAL])
+        assert txn.put(b"a", b"1", db=environment.tables[Table.JOURNAL])
 
 
 def test_a_new_lock_file_has_all_its_blocks(opening: Callable[..., Environment], tmp_path: Path) -> None:
