@@ -53,9 +53,10 @@ class HookRunner:
         pool: where plain functions run.
         log: called with a text and details where a hook failed.
         seconds: the time of one hook.
+        over: says whether the execution that they run in is over; without it whoever says so is believed.
     """
 
-    __slots__ = ("_by_kind", "_log", "_pool", "_seconds", "_timers")
+    __slots__ = ("_by_kind", "_log", "_over", "_pool", "_seconds", "_timers")
 
     def __init__(
         self,
@@ -66,12 +67,14 @@ class HookRunner:
         pool: WorkerPool,
         log: Callable[[str, dict[str, object]], object],
         seconds: float = HOOK_SECONDS_MAX,
+        over: Callable[[], bool] = lambda: True,
     ) -> None:
         self._by_kind = _sorted(agent_hooks) | _sorted(prompt_hooks)
         self._timers = timers
         self._pool = pool
         self._log = log
         self._seconds = seconds
+        self._over = over
 
     def has(self, kind: str) -> bool:
         """Say whether a hook of this kind would be called here and now."""
@@ -126,11 +129,14 @@ class HookRunner:
         if not task.done():
             _let_go(task)
             said = f"hook {hook.id!r} did not end within {self._seconds:g} seconds"
-            error = HookTimedOut(said, hook=hook.id, kind=hook.hook, seconds=self._seconds)
-            return _Failure("timed_out", error)
-        outcome = task.result()
-        if isinstance(outcome, _Failure) and isinstance(outcome.error, ExecutionCancelled | ExecutionFenced):
-            raise outcome.error
+            late_error = HookTimedOut(said, hook=hook.id, kind=hook.hook, seconds=self._seconds)
+            return _Failure("timed_out", late_error)
+        # One that cancelled its own task and returned has no result.
+        outcome = _Failure("raised", asyncio.CancelledError()) if task.cancelled() else task.result()
+        error = outcome.error if isinstance(outcome, _Failure) else None
+        # A hook may have kept the state of another execution: the end of that one is an error like any other.
+        if isinstance(error, ExecutionCancelled | ExecutionFenced) and self._over():
+            raise error
         return outcome
 
     def _failed(self, row: HookKind, hook: HookLike, failure: _Failure, *, refusing: bool) -> None:
@@ -164,7 +170,7 @@ def _judge(row: HookKind, hook: HookLike, result: object, given: Sequence[object
         return None  # whatever an observer returns, nobody looks at it
     try:
         accepted = row.accepts(result, given[row.place])
-    except Exception as error:  # noqa: BLE001 - a hostile object may raise when it is looked at
+    except BaseException as error:  # noqa: BLE001 - a hostile object may raise when it is looked at
         return _Failure("garbage", error)
     if accepted:
         return None
@@ -244,12 +250,12 @@ def _wake(loop: asyncio.AbstractEventLoop, late: asyncio.Future[None]) -> None:
 def _said(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as broken:  # noqa: BLE001 - a hook's error may be as broken as the hook
+    except BaseException as broken:  # noqa: BLE001 - a hook's error may be as broken as the hook
         return f"(its text could not be had: {type(broken).__name__})"
 
 
 def _asks_to_block(error: BaseException) -> bool:
     try:
         return getattr(error, "block", False) is True
-    except Exception:  # noqa: BLE001 - a property of a broken error
+    except BaseException:  # noqa: BLE001 - a property of a broken error
         return False

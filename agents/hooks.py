@@ -10,12 +10,18 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol, TypeAlias
 
+from pydantic import ValidationError
+
 from ..protocol.errors import CallerError, TreadleError, Unavailable
 from ..protocol.messages import Message
 from ..protocol.values import check_value
+from .tool_calls import check_tool_calls
+from .tool_result import ToolResult, is_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from .models.seam import ToolCall
 
 __all__ = ["HOOKS", "HOOK_SECONDS_MAX", "BlockRun", "HookBlocked", "HookKind", "HookLike", "HookTimedOut", "markdown"]
 
@@ -85,14 +91,51 @@ def _text(new: object, _old: object) -> bool:
     return isinstance(new, str)
 
 
-def _messages(new: object, _old: object) -> bool:
-    return isinstance(new, list | tuple) and all(isinstance(one, Message) for one in new)
+def _messages(new: object, old: object) -> bool:
+    return _each(new, old, _is_message)
 
 
-def _llm_messages(new: object, _old: object) -> bool:
-    from .models.seam import ModelMessage
+def _llm_messages(new: object, old: object) -> bool:
+    return _each(new, old, _is_llm_message)
 
-    return isinstance(new, list | tuple) and all(isinstance(one, ModelMessage) for one in new)
+
+def _each(new: object, old: object, is_one: Callable[[object], bool]) -> bool:
+    # What was handed in is not looked at again: most hooks leave most of a long history as it is.
+    known = {id(one) for one in old} if isinstance(old, list | tuple) else set()
+    return isinstance(new, list | tuple) and all(id(one) in known or is_one(one) for one in new)
+
+
+def _is_message(one: object) -> bool:
+    """Say whether it is a message also in what it holds: `model_copy` and `model_construct` check nothing."""
+    if not isinstance(one, Message):
+        return False
+    try:
+        Message.model_validate(dict(one.__dict__))
+        if one.tool_calls:
+            check_tool_calls(one.tool_calls)
+    except (ValidationError, TreadleError):
+        return False
+    return True
+
+
+def _is_llm_message(one: object) -> bool:
+    from .models.seam import Attachment, ModelMessage, ToolCall
+
+    return (
+        isinstance(one, ModelMessage)
+        and one.role in ("system", "user", "assistant", "tool")
+        and all(
+            text is None or isinstance(text, str) for text in (one.content, one.tool_call_id, one.name, one.reasoning)
+        )
+        and isinstance(one.attachments, tuple)
+        and all(isinstance(held, Attachment) for held in one.attachments)
+        and isinstance(one.tool_calls, tuple)
+        and all(isinstance(call, ToolCall) and _is_call(call) for call in one.tool_calls)
+    )
+
+
+def _is_call(call: ToolCall) -> bool:
+    return all(isinstance(text, str) for text in (call.id, call.name, call.arguments))
 
 
 def _fields(new: object, _old: object) -> bool:
@@ -110,7 +153,7 @@ def _draft(new: object, old: object) -> bool:
 
 
 def _result(new: object, old: object) -> bool:
-    return isinstance(new, type(old))
+    return isinstance(new, type(old)) and (not isinstance(new, ToolResult) or new is old or is_storable(new))
 
 
 def _result_or_none(new: object, old: object) -> bool:

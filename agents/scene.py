@@ -89,6 +89,11 @@ class Scene:
             return None
         return agent.definitions.prompt(given) if isinstance(given, str) else given
 
+    def _is_over(self) -> bool:
+        """Whether the execution was interrupted or lost its thread; never at rest."""
+        execution = self._execution
+        return execution is not None and (execution.fenced or execution.abort_signal.aborted)
+
     @property
     def hooks(self) -> HookRunner:
         """The hooks that hold here; the same object as long as agent and prompt are the same."""
@@ -102,6 +107,7 @@ class Scene:
                 timers=self.services.timers,
                 pool=self.services.pool,
                 log=self._log,
+                over=self._is_over,
             )
             self._stands = stands
         return runner

@@ -9,11 +9,11 @@ from typing import Annotated, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from ..protocol.errors import TreadleError, shorten
+from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
-from ..protocol.values import JsonObject, Value, check_value
+from ..protocol.values import JsonObject, check_value
 
-__all__ = ["ToolResult", "failed_result", "tool_result"]
+__all__ = ["ToolResult", "failed_result", "is_storable", "tool_result"]
 
 STACK_CHARACTERS_MAX: Final = 8_192
 ERROR_CHARACTERS_MAX: Final = 8_192
@@ -65,7 +65,7 @@ def tool_result(value: object) -> ToolResult:
         return _storable(_read(value))
     except (TreadleError, ValidationError) as error:
         return _refused(value, error)
-    except Exception as error:  # noqa: BLE001 - a broken object of the tool's must not end the loop
+    except BaseException as error:  # noqa: BLE001 - a broken object of the tool's must not end the loop
         return _refused(value, error)
 
 
@@ -79,7 +79,7 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
     known = error if isinstance(error, TreadleError) else None
     try:
         message = str(error)
-    except Exception as broken:  # noqa: BLE001 - a broken __str__ belongs to the tool's error and must not hide it
+    except BaseException as broken:  # noqa: BLE001 - a broken __str__ belongs to the tool's error and must not hide it
         message = f"(its text could not be had: {type(broken).__name__})"
     said = (
         message
@@ -100,7 +100,7 @@ def _stack(error: BaseException) -> str:
     try:
         # Its end says most: where it was raised.
         return _clean("".join(traceback.format_exception(error)))[-STACK_CHARACTERS_MAX:]
-    except Exception as broken:  # noqa: BLE001 - as above
+    except BaseException as broken:  # noqa: BLE001 - as above
         return f"(the traceback could not be had: {type(broken).__name__})"
 
 
@@ -169,20 +169,33 @@ def _take_part(part: Mapping[str, object], texts: list[str], files: list[JsonObj
         raise ValueError(f"a part of type {part['type']} without text, data or uri: {shorten(part)}")
 
 
+def is_storable(result: ToolResult) -> bool:
+    """Say whether it is a result also in what it holds: `model_copy` and `model_construct` check nothing."""
+    try:
+        _storable(result)
+    except (TreadleError, ValidationError):
+        return False
+    return True
+
+
 def _storable(result: ToolResult) -> ToolResult:
-    fields: dict[str, Value] = {
+    fields: dict[str, object] = {
         "result": result.result,
         "error": result.error,
         "stack": result.stack,
         "error_code": result.error_code,
     }
     for field, value in fields.items():
+        if not isinstance(value, str | None):  # pydantic would decode bytes
+            raise InvalidInput(f"{field} must be text, not {shorten(value)}", code="invalid_value", path=f"$.{field}")
         check_value(value, path=f"$.{field}", bytes_max=MESSAGE_BYTES_MAX)
-    check_value(list(result.attachments), path="$.attachments", bytes_max=MESSAGE_BYTES_MAX)
-    return result
+    # What was made by `model_copy` or `model_construct` was checked by nobody.
+    checked = ToolResult.model_validate(dict(result.__dict__))
+    check_value(list(checked.attachments), path="$.attachments", bytes_max=MESSAGE_BYTES_MAX)
+    return checked
 
 
-def _refused(value: object, error: Exception) -> ToolResult:
+def _refused(value: object, error: BaseException) -> ToolResult:
     if isinstance(error, ValidationError):
         first = error.errors(include_url=False, include_context=False)[0]
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

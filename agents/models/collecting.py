@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...protocol.errors import shorten
 from ...protocol.limits import RESPONSE_CALLS_MAX, RESPONSE_CHARS_MAX
 from .errors import ModelError
 from .seam import Delta, Finished, ModelResponse, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta, Usage
@@ -52,8 +53,8 @@ class Collector:
             return self._call(delta)
         if isinstance(delta, ReasoningDelta):
             return self._say(self._reasoning, delta.text)
-        if not isinstance(delta, Finished):
-            raise ModelError(f"model {self._model!r} sent {type(delta).__name__}, which is no delta", model=self._model)
+        if not (isinstance(delta, Finished) and _is_usage(delta.usage)):
+            raise self._garbage(delta)
         self.finished = True
         self._usage, self._reason = delta.usage, delta.finish_reason
         return True
@@ -73,11 +74,15 @@ class Collector:
     def _say(self, to: list[str], text: str) -> bool:
         if not text:
             return False
+        if not isinstance(text, str):
+            raise self._garbage(text)
         self._grow(len(text))
         to.append(text)
         return True
 
     def _call(self, delta: ToolCallDelta) -> bool:
+        if not (isinstance(delta.index, int) and isinstance(delta.id, str | None)):
+            raise self._garbage(delta)
         call = self._calls.get(delta.index)
         if call is None:
             if len(self._calls) >= RESPONSE_CALLS_MAX:
@@ -97,8 +102,17 @@ class Collector:
         if self._size > RESPONSE_CHARS_MAX:
             raise self._too_large(f"more than {RESPONSE_CHARS_MAX} characters")
 
+    def _garbage(self, what: object) -> ModelError:
+        return ModelError(f"model {self._model!r} sent {shorten(what)}, which is no delta", model=self._model)
+
     def _too_large(self, what: str) -> ModelError:
         return ModelError(f"model {self._model!r} sent {what} in one response", model=self._model)
+
+
+def _is_usage(usage: object) -> bool:
+    return usage is None or (
+        isinstance(usage, Usage) and isinstance(usage.input_tokens, int) and isinstance(usage.output_tokens, int)
+    )
 
 
 def collect(*deltas: Delta, model: str = "") -> ModelResponse:

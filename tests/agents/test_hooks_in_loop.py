@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call
 from treadle.actors import Reply
+from treadle.actors.fence import ExecutionCancelled, ExecutionFenced
 from treadle.agents import Hook, ThreadState, ToolResult, tool
 from treadle.agents.hooks import HOOKS
 from treadle.storage import LmdbStore
@@ -248,3 +250,95 @@ def test_what_a_stopped_run_left_starts_another() -> None:
         play.thread.wait(left[0]).result(PATIENCE_S)
         assert play.told()[-2:] == [("user", "for the next"), ("assistant", "read it")]
         assert play.thread.executions().result(PATIENCE_S).total == 2
+
+
+def copied(**changes: Any) -> Callable[..., Any]:
+    """A hook that changes what it gets by `model_copy`, which checks nothing."""
+
+    def changing(_state: ThreadState, *given: Any) -> Any:
+        last = given[-1]
+        return (
+            [one.model_copy(update=changes) for one in last]
+            if isinstance(last, list)
+            else last.model_copy(update=changes)
+        )
+
+    return changing
+
+
+@pytest.mark.parametrize("kind", ["before_store_tool_result", "after_tool_call_success", "after_tool_call_failure"])
+@pytest.mark.parametrize(
+    "changes",
+    [{"result": 5, "error": 5}, {"status": "maybe"}, {"attachments": 5}, {"attachments": ({"x": object()},)},
+     {"error_data": object()}, {"error_code": object()}],
+)  # fmt: skip
+def test_a_result_that_a_hook_filled_with_garbage_stays_as_it_was(kind: str, changes: dict[str, Any]) -> None:
+    """Contract E.7 errors: garbage inside of a result is garbage, too."""
+    agent, _ = beside_a_human(
+        [call("look", what="it"), call("look", "c2", what="dark")],
+        "done",
+        tools=[look],
+        hooks=[made(kind, copied(**changes))],
+    )
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.results() == {
+            "c1": [("success", "found it")],
+            "c2": [("error", "Failed to execute tool: ValueError: too dark")],
+        }
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"tool_calls": "garbage"}, {"tool_calls": "[1]"}, {"metadata": 5}, {"attachments": 5}, {"tool_call_id": 5}, {"role": "x"},
+     {"content": 5}, {"depth": "x", "created_at": None}],
+)  # fmt: skip
+def test_messages_that_a_hook_filled_with_garbage_stay_as_they_were(changes: dict[str, Any]) -> None:
+    """Contract E.7 errors: garbage inside of a message is garbage, too."""
+    agent, model = beside_a_human(
+        call("look", what="it"), "done", tools=[look], hooks=[made("filter_messages", copied(**changes))]
+    )
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+    assert [one.content for one in model.requests[1].messages] == ["This is p.", "go", None, "found it"]
+
+
+@pytest.mark.parametrize(
+    "garbage", [{"role": "nobody"}, {"content": 5}, {"tool_calls": (5,)}, {"tool_calls": None}, {"attachments": (5,)}]
+)
+def test_what_a_model_is_told_is_no_garbage_of_a_hook(garbage: dict[str, Any]) -> None:
+    """Contract E.7 errors: the same for the messages as a model gets them."""
+
+    def spoil(_state: ThreadState, messages: list[ModelMessage]) -> list[ModelMessage]:
+        return [*messages, type(messages[-1])(**{"role": "user", **garbage})]
+
+    agent, model = beside_a_human("done", hooks=[made("prefilter_llm_history", spoil)])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+    assert [one.content for one in model.requests[0].messages] == ["This is p.", "go"]
+
+
+IN_A_STEP = sorted(HOOKS.keys() - {"after_thread_created", "before_update_message", "after_update_message"})
+
+
+@pytest.mark.parametrize("kind", IN_A_STEP)
+@pytest.mark.parametrize("ending", [ExecutionCancelled("another"), ExecutionFenced("another"), None])
+def test_a_hook_that_meets_the_end_of_something_else_is_logged_and_the_run_goes_on(
+    kind: str, ending: BaseException | None
+) -> None:
+    """Contract E.7 errors: of another execution, whose state it had kept, or of its own task, which it cancelled."""
+
+    async def ends(_state: ThreadState, *given: Any) -> Any:
+        if ending is not None:
+            raise ending
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return given[-1]
+
+    agent, _ = beside_a_human(
+        [call("look", what="it"), call("look", "c2", what="dark")], "done", tools=[look], hooks=[made(kind, ends)]
+    )
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert [len(found) for found in play.results().values()] == [1, 1]

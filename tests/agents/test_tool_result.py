@@ -191,3 +191,28 @@ def test_anything_becomes_a_result_that_can_be_stored(returned: object) -> None:
     result = tool_result(returned)
 
     json.dumps(check_value(result.model_dump(mode="json")))
+
+
+class Unspeakable(Exception):
+    """An error whose text, once asked for, would end the process."""
+
+    def __str__(self) -> str:
+        raise SystemExit(1)
+
+    __repr__ = __str__
+
+
+def test_an_error_whose_text_raises_what_ends_processes_is_an_error_result() -> None:
+    result = failed_result(Unspeakable())
+
+    assert result.error == "Unspeakable: (its text could not be had: SystemExit)"
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [{"result": 5}, {"error": 5}, {"status": "maybe"}, {"attachments": 5}, {"error_data": object()}, {"stack": b""}],
+)
+def test_a_result_that_was_made_without_a_check_is_checked(garbage: dict[str, Any]) -> None:
+    result = tool_result(ToolResult(status="success", result="fine").model_copy(update=garbage))
+
+    assert (result.status, result.error_code) == ("error", "invalid_result")

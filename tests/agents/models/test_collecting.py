@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from treadle.agents.models import Finished, ModelError, TextDelta, ToolCall, ToolCallDelta
+from treadle.agents.models import Finished, ModelError, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta, Usage
 from treadle.agents.models import collecting as module
 from treadle.agents.models.collecting import Collector, collect
 from treadle.protocol.limits import RESPONSE_CALLS_MAX
@@ -58,3 +60,22 @@ def test_a_response_that_grows_without_end_is_refused(
 def test_an_empty_delta_says_nothing() -> None:
     assert not Collector("m").add(TextDelta(""))
     assert collect(TextDelta("")).is_empty
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        TextDelta(5), TextDelta(b"x"), TextDelta(["x"]), ReasoningDelta(5), ToolCallDelta([0], "a", "t"), ToolCallDelta(None),
+        ToolCallDelta(0, 5, "t"), ToolCallDelta(0, "a", 5), ToolCallDelta(0, "a", "t", {"x": 1}), ToolCallDelta(0, "a", "t", b"{}"),
+        Finished("usage"), Finished(Usage("many", None)), "text", 5, None,
+    ],
+)  # fmt: skip
+def test_a_delta_of_garbage_is_an_error_of_its_model(garbage: Any) -> None:
+    with pytest.raises(ModelError, match="which is no delta"):
+        collect(garbage)
+
+
+def test_a_delta_whose_text_is_none_says_nothing() -> None:
+    response = collect(TextDelta(None), ToolCallDelta(0, "a", None, None), Finished())  # type: ignore[arg-type]
+
+    assert (response.text, response.tool_calls) == ("", (ToolCall("a", "", ""),))
