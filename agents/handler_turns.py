@@ -57,6 +57,7 @@ async def handler_turn(flow: Flow, state: ThreadState, session: Session, message
         session.handle(flow.side, message)
         await session.save()
         await _deliver(flow, state, handler, message)
+        await uncancel(state)
         if flow.stopped or flow.course.session_end is not None or flow.execution.abort_signal.aborted:
             return  # the rest stays undelivered
 
@@ -75,11 +76,11 @@ async def _deliver(flow: Flow, state: ThreadState, handler: Handler, message: Me
     except asyncio.CancelledError as error:
         if flow.execution.abort_signal.aborted:
             raise
-        uncancel()
         _log_failure(state, about, error)
     except BaseException as error:  # noqa: BLE001 - fatal to this delivery only
         _log_failure(state, about, error)
     else:
+        await uncancel(state)
         await state.log("info", f"handler {handler.name} was called", about)
 
 

@@ -42,7 +42,8 @@ async def run_joined_tools(flow: Flow, state: ThreadState, messages: Sequence[Me
 async def run_queued(flow: Flow, state: ThreadState) -> list[Answered]:
     """Run what tools queued in this step, each on record as a call of its own; contract D.7."""
     answered: list[Answered] = []
-    while flow.tool_queue:
+    over = False
+    while flow.tool_queue and not over:
         queued = flow.tool_queue.pop(0)
         call = ToolCall(queued.call_id, queued.name, json.dumps(queued.arguments, ensure_ascii=False))
         made = bounded_calls([call], flow.execution.new_id)
@@ -50,7 +51,7 @@ async def run_queued(flow: Flow, state: ThreadState) -> list[Answered]:
         if len(answered) >= QUEUED_PER_STEP_MAX:
             said = f"This call was not run: one step may queue {QUEUED_PER_STEP_MAX} tools."
             refused = {made.ids[0]: refusal(said, "too_many_calls")}
-            flow.tool_queue.clear()
+            over = True
         row = assistant_row(
             flow, flow.execution.new_id(), "", made, calls_text=stored_form(state, made).text(), silent=True,
             metadata={"queued_tool": True},
@@ -58,6 +59,8 @@ async def run_queued(flow: Flow, state: ThreadState) -> list[Answered]:
         answered += await answer_calls(
             flow, state, partial(state.append_hooked, row), made.calls, refused=refused, listed=False
         )
+    if over:
+        flow.tool_queue.clear()  # also what hooks have queued meanwhile: they may do so with each row
     return answered
 
 

@@ -26,6 +26,7 @@ from .telemetry import show
 from .thread_state import ThreadState
 from .tool_answers import STOPPED_BY_USER
 from .tool_result import failed_result
+from .tool_run import uncancel
 from .turns import At, Boundary, Force, Next, Over, Row, Steps, Trouble, next_turn
 
 if TYPE_CHECKING:
@@ -66,11 +67,15 @@ async def run_agent(agent: Agent, execution: Execution) -> None:
     loop = _StepLoop(flow, state)
     try:
         await loop.run()
-    except ExecutionFenced:
-        raise
-    except asyncio.CancelledError:
-        if execution.abort_signal.aborted:
-            await _say_stopped(execution)
+    except ExecutionFenced as error:
+        if execution.fenced:
+            raise
+        await _fail(flow, state, error)
+    except asyncio.CancelledError as error:
+        if not execution.abort_signal.aborted:
+            await uncancel(state)  # a model's own: an error like any other
+            await _fail(flow, state, error)
+        await _say_stopped(execution)
         raise
     except (ExecutionFailed, Unavailable):
         raise  # said already; or the store's, whose code is a stop reason of its own

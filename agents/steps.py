@@ -20,7 +20,7 @@ from .queued_tools import run_queued, stored_form
 from .rows import assistant_row
 from .telemetry import Chunks, show
 from .tool_answers import answer_calls
-from .tool_run import refusal
+from .tool_run import refusal, uncancel
 from .turns import Over, Trouble, judge_step
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ async def _ask(
         models, request, begin=execution.begin, sleep=execution.sleep, clock=execution.services.timers,
         on_delta=chunks.take, on_restart=chunks.restart, on_failure=failed,
     )  # fmt: skip
+    await uncancel(state)
     execution.begin("response")
     chunks.finish()
     took = execution.services.clock.now_us() - began

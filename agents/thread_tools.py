@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeVar, cast
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["ThreadTools"]
 
 T = TypeVar("T")
+
+INVOKED_DEPTH_MAX: Final = 8
+"""Invoked tools inside one another, as sub-prompts (contract I.4)."""
+
+_depth: ContextVar[int] = ContextVar("treadle_invoked_depth", default=0)
 
 
 class ThreadTools(StateParts):
@@ -90,8 +96,8 @@ class ThreadTools(StateParts):
             args: JSON data.
 
         Returns:
-            A reply with the result; what goes wrong in the tool, and a call that the calling tool's `uses` forbids, is a
-            result with `status` `error`. Fails with:
+            A reply with the result; what goes wrong in the tool, a call that the calling tool's `uses` forbids, and one
+            that is more than 8 invocations deep, is a result with `status` `error`. Fails with:
             InvalidInput: `invalid_name`, `invalid_value`; `no_step_loop` where a plain function runs the thread.
             ExecutionCancelled: the execution is or was interrupted.
             ExecutionFenced: the execution is over.
@@ -115,9 +121,19 @@ class ThreadTools(StateParts):
                 return Reply.of(ToolResult(status="error", error=error.message, error_code=error.code))
         except TreadleError as error:
             return Reply.failed(error)
+        depth = _depth.get() + 1
+        if depth > INVOKED_DEPTH_MAX:
+            # Each that is plain holds a worker while it waits: without an end, all workers of the runtime.
+            said = f"invoked tools are at most {INVOKED_DEPTH_MAX} deep"
+            return Reply.of(ToolResult(status="error", error=said, error_code="tool_depth"))
         call = ToolCall(self._access.new_id(), name, json.dumps(checked, ensure_ascii=False))
         flow = scene.flow
-        return scene.errands.run(lambda: run_tool(flow, cast("ThreadState", self), call), ends_with_interrupt=True)
+
+        async def run() -> ToolResult:
+            _depth.set(depth)  # in a context of its own, which a worker gets too
+            return await run_tool(flow, cast("ThreadState", self), call)
+
+        return scene.errands.run(run, ends_with_interrupt=True)
 
     def _check_uses(self, name: str) -> None:
         flow = self.scene.flow

@@ -12,7 +12,7 @@ from .model_calls import clean
 from .rows import tool_row
 from .telemetry import show
 from .tool_result import ToolResult, tool_result
-from .tool_run import refusal
+from .tool_run import refusal, uncancel
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -90,6 +90,7 @@ async def _answer(
         show(flow, "tool_started", tool=call.name)
         execution.begin("tool call")
         result = await run_bound(flow, state, call, listed=listed)
+        await uncancel(state)
     else:
         execution.begin("tool call")
         result = refused
@@ -136,7 +137,9 @@ async def _store(flow: Flow, state: ThreadState, call: ToolCall, result: ToolRes
         await state.append_hooked(_row(flow, call, result, dropped=dropped))
     except CallerError as error:
         if error.code == "call_not_open":
-            raise
+            # A tool has answered it with a message of its own: that is the one result, and stays.
+            state._note(f"call {call.id} of {call.name} was answered already", {"error_type": type(error).__name__})  # noqa: SLF001
+            return result
         result = refusal(f"its result cannot be stored: {error.message}", "tool_result_invalid")
         await state.append_hooked(_row(flow, call, result, dropped=dropped))
     return result

@@ -65,17 +65,28 @@ async def run_tool(flow: Flow | None, state: ThreadState, call: ToolCall, *, lis
     except asyncio.CancelledError as error:
         if state.execution is not None and state.execution.abort_signal.aborted:
             raise
-        uncancel()
+        await uncancel(state)
         return failed_result(error)
     except BaseException as error:  # noqa: BLE001 - whatever a tool raises is its result
         return failed_result(error)
 
 
-def uncancel() -> None:
-    """Take back a cancellation that a tool asked of its own task: the loop goes on."""
-    task = asyncio.current_task()
-    if task is not None:
+async def uncancel(state: ThreadState) -> None:
+    """Take back the cancellations that code asked of its own task, delivered or not: the loop goes on.
+
+    Raises:
+        ExecutionCancelled: the execution was interrupted meanwhile.
+    """
+    task, execution = asyncio.current_task(), state.execution
+    if task is None or not task.cancelling() or (execution is not None and execution.abort_signal.aborted):
+        return
+    while task.cancelling():
         task.uncancel()
+    try:
+        await asyncio.sleep(0)  # here, and not in the middle of the loop, one that is still to come arrives
+    except asyncio.CancelledError:
+        if execution is not None and execution.abort_signal.aborted:
+            raise
 
 
 async def _run_with_env(flow: Flow | None, state: ThreadState, found: Found, call: ToolCall) -> ToolResult:

@@ -207,3 +207,18 @@ def test_an_execution_of_a_handler_takes_no_steer() -> None:
         play.end(execution_id)
 
         assert steered.disposition == "active_input_not_steerable"
+
+
+def test_a_handler_that_cancels_its_own_task_has_had_its_turn() -> None:
+    """Contract E.6 throw: what it leaves behind does not arrive in the middle of the loop."""
+
+    async def cancel(state: ThreadState, message: Any) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    seen: list[str] = []
+    with Play(beside_a_human(relay(seen, then=cancel))) as play:
+        assert play.say("one").reason == "awaiting_human"
+        assert play.say("two").reason == "awaiting_human"
+        assert seen == ["one", "two"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call
+from treadle.agents.hook import Hook
 from treadle.agents.queued_tools import QUEUED_PER_STEP_MAX
 from treadle.agents.thread_state import ThreadState
 from treadle.agents.tool import tool
@@ -135,3 +136,29 @@ def test_queued_tools_that_were_never_run_leave_no_trace_when_the_loop_is_stoppe
         assert play.say().reason == "stopped"
         assert ran == []
         assert [status for found in play.results().values() for status, _ in found] == ["success", "error"]
+
+
+@pytest.mark.parametrize("kind", ["before_create_message", "after_create_message", "tool_call_done"])
+def test_a_hook_that_queues_a_tool_each_time_comes_to_an_end(kind: str) -> None:
+    """Contract D.7 queue_tool: also where the row of the refused call queues another one."""
+
+    async def queue(state: ThreadState, *given: Any) -> Any:
+        if not flag:
+            state.queue_tool("later", {"name": "x"})
+        return given[-1]
+
+    flag: list[bool] = []
+
+    @tool
+    async def begins(state: ThreadState) -> str:
+        return "began"
+
+    def last(_request: object) -> str:
+        flag.append(True)
+        return "Done."
+
+    agent, _ = beside_a_human(call("begins"), last, tools=[begins, later], hooks=[Hook(kind, "queues", queue)])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert len(ran) == QUEUED_PER_STEP_MAX
+        assert all(len(found) == 1 for found in play.results().values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
+from treadle.actors.fence import ExecutionCancelled, ExecutionFenced
 from treadle.agents.agent_definition import Agent
 from treadle.agents.hook import hook
 from treadle.agents.model_definition import Model
@@ -266,3 +268,35 @@ def test_a_hook_may_change_a_row_with_calls_of_either_side_and_not_its_calls() -
         assert [one.role for one in rows] == ["assistant", "tool", "user", "tool"]
         assert all((one.metadata or {}).get("seen") for one in rows)
         assert play.results() == {"a1": [("success", "3")], "b1": [("success", "3")]}
+
+
+@pytest.mark.parametrize(
+    "ending", [asyncio.CancelledError(), ExecutionCancelled("another"), ExecutionFenced("another")]
+)
+def test_a_model_that_ends_as_if_interrupted_fails_the_run_with_words(ending: BaseException) -> None:
+    """Contract C.1 step_error; F.3 fatal: nobody interrupted it, so that it is an error like any other."""
+
+    async def answer(_request: object) -> str:
+        raise ending
+
+    agent, _ = beside_a_human(answer, "Better.")
+    with Play(agent) as play:
+        record = play.say()
+        assert (record.outcome, record.reason, play.state()) == ("failed", "step_error", ("failed", "step_error"))
+        assert [one.status for one in play.messages()] == ["completed", "failed"]
+        assert play.say().reason == "stop_on_response"
+
+
+def test_a_model_that_cancels_its_own_task_and_answers_has_answered() -> None:
+    """Contract F.1 tool errors: what it leaves behind does not arrive in the middle of the loop."""
+
+    async def answer(_request: object) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "said"
+
+    agent, _ = beside_a_human(answer)
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.told() == [("user", "go"), ("assistant", "said")]

@@ -269,3 +269,78 @@ def test_a_tool_that_uses_the_state_of_an_execution_that_is_over_fails_alone() -
         results = play.results()
         assert results["c1"] == [("success", "said")]
         assert results["c2"][0][0] == "error"
+
+
+@pytest.mark.parametrize("times", [1, 3])
+@pytest.mark.parametrize("ending", [lambda: "done", lambda: ValueError("no")], ids=["returns", "raises"])
+def test_a_tool_that_cancels_its_own_task_fails_nobody_but_itself(times: int, ending: Any) -> None:
+    """Contract F.1 tool errors: a cancellation that it leaves behind does not arrive in the middle of the loop."""
+
+    @tool
+    async def cancels(state: ThreadState) -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        for _ in range(times):
+            task.cancel()
+        ended = ending()
+        if isinstance(ended, Exception):
+            raise ended
+        return ended
+
+    @tool
+    async def next_one(state: ThreadState) -> str:
+        await asyncio.sleep(0)
+        return "next"
+
+    agent, _ = beside_a_human([call("cancels"), call("next_one", "c2")], "Done.", tools=[cancels, next_one])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert [status for [(status, _)] in play.results().values()] == [
+            "success" if isinstance(ending(), str) else "error",
+            "success",
+        ]
+
+
+@pytest.mark.parametrize("answered", ["c1", "c2"])
+def test_a_call_that_a_tool_has_answered_itself_keeps_that_result(answered: str) -> None:
+    """Contract F.1 tool errors; F.1 one result: also of a call whose turn has not come."""
+
+    @tool
+    async def answers(state: ThreadState) -> str:
+        await state.inject_message("tool", "by hand", tool_call_id=answered, tool_status="success")
+        return "returned"
+
+    @tool
+    async def other(state: ThreadState) -> str:
+        return "other"
+
+    agent, model = beside_a_human([call("answers"), call("other", "c2")], "Done.", tools=[answers, other])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.results() == {
+            "c1": [("success", "by hand" if answered == "c1" else "returned")],
+            "c2": [("success", "by hand" if answered == "c2" else "other")],
+        }
+    assert len(model.requests) == 2
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "plain"])
+def test_a_tool_that_invokes_itself_without_an_end_is_told_so(plain: bool) -> None:
+    """Contract I.4 depth: the ninth invocation is an error result."""
+    ran: list[int] = []
+
+    @tool(name="again")
+    async def again(state: ThreadState) -> ToolResult:
+        ran.append(1)
+        return await state.invoke_tool("again")
+
+    @tool(name="again")
+    def again_plainly(state: ThreadState) -> ToolResult:
+        ran.append(1)
+        return state.invoke_tool("again").result(PATIENCE_S)
+
+    agent, _ = beside_a_human(call("again"), "Done.", tools=[again_plainly if plain else again])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert play.results() == {"c1": [("error", "Failed to execute tool: invoked tools are at most 8 deep")]}
+        assert len(ran) == 9
