@@ -72,6 +72,8 @@ async def run_agent(agent: Agent, execution: Execution) -> None:
             raise
         await _fail(flow, state, error)
     except asyncio.CancelledError as error:
+        if execution.fenced:
+            raise
         if not execution.abort_signal.aborted:
             await uncancel(state)  # a model's own: an error like any other
             await _fail(flow, state, error)
@@ -80,6 +82,8 @@ async def run_agent(agent: Agent, execution: Execution) -> None:
     except (ExecutionFailed, Unavailable):
         raise  # said already; or the store's, whose code is a stop reason of its own
     except BaseException as error:
+        if execution.fenced:
+            raise
         if execution.abort_signal.aborted:
             # What a provider or a tool makes of its interruption is the interruption's.
             logger.info("%s of %s ended by %s", execution.id, execution.thread_id, type(error).__name__)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import CallerError, InvalidInput, shorten
 from ...protocol.limits import FIRST_CHUNK_TIMEOUT_S, RETRY_AFTER_MAX_S, STALL_TIMEOUT_S, STREAM_CLOSE_TIMEOUT_S
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["ResolvedModel", "call"]
 
 logger = logging.getLogger("treadle")
+
+_BURST: Final = 64  # deltas that are taken at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +161,12 @@ class _Attempt:
         collector = Collector(self._name)
         limit = self._first
         try:
+            count = 0
             while not collector.finished:
+                count += 1
+                if count % _BURST == 0:
+                    # A stream whose deltas are there already never waits, and would keep the loop from all others.
+                    await asyncio.sleep(0)
                 delta = await self._next(stream, limit)
                 limit = self._stall
                 if collector.add(delta):

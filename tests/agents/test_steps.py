@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +14,7 @@ from treadle.agents.agent_definition import Agent
 from treadle.agents.hook import hook
 from treadle.agents.model_definition import Model
 from treadle.agents.models.errors import ModelError
-from treadle.agents.models.seam import ReasoningDelta, ToolCall
+from treadle.agents.models.seam import ReasoningDelta, TextDelta, ToolCall, ToolCallDelta
 from treadle.agents.prompt import Prompt
 from treadle.agents.side import Side
 from treadle.agents.testing.scripted_model import Pause, ScriptedModel
@@ -21,6 +22,9 @@ from treadle.agents.tool import tool
 from treadle.agents.variable import Variable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from treadle.agents.models.seam import Delta
     from treadle.agents.thread_state import ThreadState
 
 
@@ -300,3 +304,22 @@ def test_a_model_that_cancels_its_own_task_and_answers_has_answered() -> None:
     with Play(agent) as play:
         assert play.say().reason == "stop_on_response"
         assert play.told() == [("user", "go"), ("assistant", "said")]
+
+
+@pytest.mark.parametrize("delta", [TextDelta(""), ToolCallDelta(0, arguments="")], ids=["nothing", "a call"])
+def test_a_stream_without_an_end_keeps_the_loop_from_nobody(delta: Delta) -> None:
+    """Contract F.1 stops: its deltas are all there already, and still an interrupt comes through."""
+    begun = threading.Event()
+
+    def endless(_request: object) -> Iterator[Delta]:
+        while True:
+            begun.set()
+            yield delta
+
+    agent, model = beside_a_human(endless)
+    with Play(agent) as play:
+        execution_id = play.submit()
+        assert begun.wait(PATIENCE_S)
+        play.thread.interrupt(execution_id).result(PATIENCE_S)
+        assert play.end(execution_id).reason == "aborted_by_user"
+        model.wait_closed()
