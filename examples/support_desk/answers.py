@@ -41,7 +41,9 @@ class Found(NamedTuple):
     @classmethod
     def of(cls, told: Mapping[str, object]) -> Found:
         """Make one of a tool's result."""
-        number, item, state, note, price = (str(told.get(name, "")) for name in ("number", "item", "state", "note", "price"))
+        number, item, state, note, price = (
+            str(told.get(name, "")) for name in ("number", "item", "state", "note", "price")
+        )
         return cls(number, item, state, note, price, refunded=bool(told.get("refunded")))
 
     @classmethod
