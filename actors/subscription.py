@@ -7,10 +7,10 @@ the ring begins. Both ways lead through the same items, so what is delivered nev
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from ..protocol.cursors import Cursor
-from ..protocol.errors import CorruptRecord, CursorConflict, StoreClosed, ThreadNotFound
+from ..protocol.errors import CorruptRecord, CursorConflict, StoreClosed, ThreadNotFound, TreadleError
 from ..protocol.events import JournalEvent
 from ..protocol.frames import Frame, closed_frame, deleted_frame, gap_frame, snapshot_frame, status_frame
 from ..protocol.ids import check_id
@@ -224,7 +224,8 @@ class StreamSubscription(Subscription[Frame]):
     """A snapshot frame, then committed frames, a status frame after every change, and live frames.
 
     Status frames follow only for changes after the snapshot's cursor: a replay of what came before does not go back in
-    status. Its last frame is `thread_deleted` or `closed`.
+    status. Its last frame is `thread_deleted` or `closed`. It begins where `with` or `async with` is entered, else at the
+    first read.
     """
 
     __slots__ = ("_following", "_shown", "_shown_through")
@@ -234,6 +235,27 @@ class StreamSubscription(Subscription[Frame]):
         self._following: Frame | None = None
         self._shown: ThreadStatus | None = None
         self._shown_through = 0
+
+    def __enter__(self) -> Self:
+        self._look()
+        return self
+
+    async def __aenter__(self) -> Self:
+        self._look()
+        return self
+
+    def _look(self) -> None:
+        """Take the snapshot: what is done to the thread inside of the `with` is in the stream, however late it is read."""
+        if self._place is not None or not self._turn.acquire(blocking=False):
+            return  # somebody reads it already
+        try:
+            opening = self._step()
+        except TreadleError:
+            return  # the first read meets it as well, and raises it
+        finally:
+            self._turn.release()
+        if isinstance(opening, Frame):
+            self._following = opening
 
     def _next(self) -> Frame | Pause | None:
         following = self._following

@@ -686,6 +686,42 @@ def racing_reader(world: World, kind: str, total: int, seen: list[Any]) -> None:
                 return
 
 
+def test_a_stream_begins_where_its_with_is_entered_however_late_it_is_read(world: World) -> None:
+    entry = world.create("t")
+    with world.hub.stream("t") as feed:
+        world.run(entry, start("e1"), message())
+        world.run(entry, finish("e1"))
+        types = [frame["type"] for frame in drain(feed)]
+    assert types[0] == "thread_status"
+    assert "MESSAGE_ADDED" in types
+    assert "THREAD_EXECUTION_FINISHED" in types
+
+
+def test_a_stream_that_is_entered_on_a_loop_begins_there_too(world: World) -> None:
+    entry = world.create("t")
+
+    async def read() -> list[str]:
+        async with world.hub.stream("t") as feed:
+            world.run(entry, start("e1"))
+            return [frame["type"] for frame in drain(feed)]
+
+    assert "THREAD_EXECUTION_STARTED" in asyncio.run(read())
+
+
+def test_a_stream_that_is_entered_while_it_is_read_loses_nothing(world: World) -> None:
+    entry = world.create("t")
+    feed = world.hub.stream("t")
+    drain(feed)
+    world.run(entry, start("e1"))
+    with feed:
+        assert [frame["type"] for frame in drain(feed)] == ["THREAD_EXECUTION_STARTED", "thread_status"]
+
+
+def test_a_stream_of_no_thread_says_so_when_it_is_read(world: World) -> None:
+    with world.hub.stream("nobody") as feed, pytest.raises(ThreadNotFound):
+        feed.next(timeout=0)
+
+
 @pytest.mark.slow
 def test_readers_of_every_kind_and_speed_see_the_same_journal_while_it_grows() -> None:
     world = World()
