@@ -89,6 +89,10 @@ class ThreadReads:
         """Return the first receipt under an input or control id. Raises: InputNotFound."""
         return self._read(lambda entry: read_recorded(self._services, entry, given_id))
 
+    def user_id(self) -> Reply[str | None]:
+        """Return whom the thread belongs to, None where nobody; blocks for one read where the thread is not in use."""
+        return self._read(lambda entry: self._services.directory.snapshot(entry).user_id)
+
     def status(self) -> Reply[ThreadStatus]:
         """Return the run status (contract C); blocks for one read where the thread is not in use."""
         return self._read(lambda entry: self._services.directory.snapshot(entry).status)

@@ -23,7 +23,10 @@ THIRD_PARTY = {
     "storage": {"pydantic", "lmdb", "msgpack"},
     "actors": {"pydantic", "pykka"},
     "agents": {"pydantic"},
-    "hosting": {"pydantic"},
+    "hosting": {
+        *("anyio", "fastapi", "httpx", "opentelemetry", "prometheus_client", "pydantic", "rich", "starlette", "typer"),
+        *("uvicorn", "websockets"),
+    },
 }
 # Imported only once somebody asks for what needs them: see the extras.
 WITH_EXTRA = {

@@ -108,3 +108,11 @@ def test_the_variables_of_a_thread_are_read_by_those_who_run_it_and_shown_to_nob
 
 def test_a_thread_without_variables_has_none(stage: Enter) -> None:
     assert stage(Puppet()).thread(thread_id="t").environment().result() == {}
+
+
+def test_a_handle_says_whom_a_thread_belongs_to(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="annas", user_id="anna")
+
+    assert thread.user_id().result(0) == "anna"
+    assert on.thread(thread_id="nobodys").user_id().result(0) is None
