@@ -59,12 +59,15 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def bounded_calls(calls: Sequence[ToolCall], new_id: Callable[[], str]) -> StepCalls:
+def bounded_calls(
+    calls: Sequence[ToolCall], new_id: Callable[[], str], redact: Callable[[str], str] = str
+) -> StepCalls:
     """Return the calls of a response as they may be stored.
 
     Args:
         calls: as the model wrote them.
-        new_id: makes an id for a call that has none, or the same one as another.
+        new_id: makes an id for a call that has none, the same one as another, or one that cannot be stored.
+        redact: takes secrets out; an id that holds one is replaced, since it is found by as it is.
 
     Returns:
         The first calls that are within the limits; where there are more, a last call named `SURPLUS` stands for the rest.
@@ -79,7 +82,7 @@ def bounded_calls(calls: Sequence[ToolCall], new_id: Callable[[], str]) -> StepC
         if left < 0 or (len(kept) == CALLS_PER_STEP_MAX - 1 and len(calls) > CALLS_PER_STEP_MAX):
             break
         call_id = clean(call.id)
-        if not call_id or len(call_id) > _ID_MAX or "\0" in call_id or call_id in known:
+        if not call_id or len(call_id) > _ID_MAX or "\0" in call_id or call_id in known or redact(call_id) != call_id:
             call_id = f"call_{new_id()}"
         known.add(call_id)
         kept.append(ToolCall(call_id, name, arguments))

@@ -93,13 +93,13 @@ class ThreadMessages(StateParts):
                 "metadata": metadata,
                 "attachments": attachments,
                 "tool_calls": tool_calls,
+                "name": name,
             }
             given = given if redactor is None else _redacted(redactor, given)
             draft = draft_injected(
                 access.new_id(),
                 role,
                 silent=silent,
-                name=name,
                 tool_call_id=tool_call_id,
                 tool_status=tool_status,
                 **given,

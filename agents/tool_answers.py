@@ -9,6 +9,7 @@ from ..protocol.errors import CallerError, InvalidInput
 from ..protocol.values import check_value
 from .bindings import run_bound
 from .model_calls import clean
+from .models.seam import ToolCall
 from .rows import tool_row
 from .telemetry import show
 from .tool_result import ToolResult, tool_result
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from ..protocol.values import JsonObject
     from .flow import Flow
-    from .models.seam import ToolCall
     from .thread_state import ThreadState
 
 __all__ = ["STOPPED_BY_USER", "Answered", "answer_calls", "close_calls"]
@@ -83,11 +83,12 @@ async def _answer(
     flow: Flow, state: ThreadState, call: ToolCall, refused: ToolResult | None, *, listed: bool
 ) -> Answered:
     execution, hooks, seen = flow.execution, state.scene.hooks, _seen(call)
+    name = state.scene.env.redactor.text(call.name)
     if refused is None and flow.stopped:
         refused = refusal("This call was not run: the loop was stopped before it.", "not_run")
     if refused is None:
         await hooks.run("tool_call_started", state, seen)
-        show(flow, "tool_started", tool=call.name)
+        show(flow, "tool_started", tool=name)
         execution.begin("tool call")
         result = await run_bound(flow, state, call, listed=listed)
         await uncancel(state)
@@ -97,7 +98,7 @@ async def _answer(
     result, dropped = await _hooked(state, seen, result)
     result = await _store(flow, state, call, result, dropped=dropped)
     flow.recent_errors.append(None if result.status == "success" else normalised(result.error or ""))
-    show(flow, "tool_completed", tool=call.name, status=result.status)
+    show(flow, "tool_completed", tool=name, status=result.status)
     await hooks.run("tool_call_done", state, seen, result)
     return Answered(call, result)
 
@@ -126,22 +127,25 @@ def _after(result: ToolResult) -> str:
 async def _store(flow: Flow, state: ThreadState, call: ToolCall, result: ToolResult, *, dropped: bool) -> ToolResult:
     """Store the one result of a call; one that cannot be stored gives way to an error that can."""
     redactor = state.scene.env.redactor
+    shown = ToolCall(call.id, redactor.text(call.name), call.arguments)
     result = result.model_copy(
         update={
             "result": None if result.result is None else redactor.text(clean(result.result)),
             "error": None if result.error is None else redactor.text(clean(result.error)),
+            "error_code": None if result.error_code is None else redactor.text(clean(result.error_code)),
             "error_data": redactor.data(result.error_data),
+            "attachments": tuple(redactor.data(one) for one in result.attachments),
         }
     )
     try:
-        await state.append_hooked(_row(flow, call, result, dropped=dropped))
+        await state.append_hooked(_row(flow, shown, result, dropped=dropped))
     except CallerError as error:
         if error.code == "call_not_open":
             # A tool has answered it with a message of its own: that is the one result, and stays.
-            state._note(f"call {call.id} of {call.name} was answered already", {"error_type": type(error).__name__})  # noqa: SLF001
+            state._note(f"call {call.id} of {shown.name} was answered already", {"error_type": type(error).__name__})  # noqa: SLF001
             return result
         result = refusal(f"its result cannot be stored: {error.message}", "tool_result_invalid")
-        await state.append_hooked(_row(flow, call, result, dropped=dropped))
+        await state.append_hooked(_row(flow, shown, result, dropped=dropped))
     return result
 
 
@@ -177,20 +181,23 @@ def _text(result: ToolResult) -> str:
 async def _close_interrupted(flow: Flow, state: ThreadState, left: Sequence[ToolCall]) -> None:
     """Answer what an interruption left open; a function that a worker still runs may say what it came to."""
     running, flow.running = flow.running, None
-    await close_calls(flow, left if running is None else left[1:])
+    await close_calls(flow, state, left if running is None else left[1:])
     if running is None:
         return
     try:
         await _store(flow, state, left[0], tool_result(await running), dropped=False)
     except BaseException:  # noqa: BLE001 - interrupted or failed: either way it has no result to tell of
-        await close_calls(flow, left[:1])
+        await close_calls(flow, state, left[:1])
 
 
-async def close_calls(flow: Flow, calls: Sequence[ToolCall]) -> None:
+async def close_calls(flow: Flow, state: ThreadState, calls: Sequence[ToolCall]) -> None:
     """Give each open call the result that the execution was stopped; one that is answered already stays so."""
+    redactor = state.scene.env.redactor
     said = STOPPED_BY_USER if flow.execution.abort_signal.source == "user" else _STOPPED
     for call in calls:
-        row = tool_row(flow, call.id, call.name, said, failed=True, metadata={"error_code": "interrupted"})
+        row = tool_row(
+            flow, call.id, redactor.text(call.name), said, failed=True, metadata={"error_code": "interrupted"}
+        )
         try:
             await flow.execution.append(row)
         except InvalidInput as error:

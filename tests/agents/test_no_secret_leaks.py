@@ -57,6 +57,7 @@ def tools(plan: Plan) -> list[Tool]:
         await state.log("info", plan.text, {"why": plan.text, plan.text: 1})
         await state.emit("told", {plan.text: [plan.text]})
         said = await state.inject_message("system", plan.text, metadata={"x": plan.text})
+        await state.inject_message("tool", plan.text, name=plan.text)
         await state.update_message(said.id, content=plan.text, metadata={"y": [plan.text]})
         await state.queue_message(plan.text, metadata={"z": plan.text})
         state.queue_tool("give", {"data": plan.text})
@@ -76,7 +77,11 @@ def tools(plan: Plan) -> list[Tool]:
     @tool
     async def refuse(state: ThreadState) -> ToolResult:
         """Fail with it in data."""
-        return ToolResult(status="error", error=plan.text, error_data={"at": plan.text}, stack=plan.text)
+        file = {"name": plan.text, "path": plan.text, "mimeType": "text/plain"}
+        return ToolResult(
+            status="error", error=plan.text, error_code=plan.text, error_data={"at": plan.text}, stack=plan.text,
+            attachments=(file,),
+        )  # fmt: skip
 
     return [tell, give, fail, refuse]
 
@@ -114,6 +119,7 @@ def test_no_planted_secret_is_found_in_what_leaves(plan: Plan) -> None:
         return {name: plan.secrets[name]} if name in plan.secrets else {}
 
     calls = [call("tell"), call("fail", "c2"), call("refuse", "c3"), call("give", "c4", data=plan.text)]
+    calls += [call("tell " + plan.text, plan.text[-100:], x=plan.text)]  # an unknown tool, under an id that has secrets
     agent, _ = beside_a_human(
         [*plan.pieces(), *calls], plan.pieces(), tools=tools(plan), hooks=hooks(plan), env=of("AGENT"),
         prompt_options={"env": of("PROMPT")},
