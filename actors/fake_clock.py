@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
+from ..protocol.errors import InvalidInput, shorten
 from .clock import Timer, TimerHeap
 
 if TYPE_CHECKING:
@@ -65,9 +67,19 @@ class FakeClock:
     def advance(self, seconds: float) -> int:
         """Move time on, stopping at each timer that falls due, those set on the way included, to run it.
 
+        Args:
+            seconds: finite, at least 0.
+
         Returns:
             How many went off.
+
+        Raises:
+            InvalidInput: `invalid_value`; no timer went off.
         """
+        # Time without end never arrives where a timer sets the next, and neither does what is no number.
+        if type(seconds) not in {int, float} or not 0 <= seconds <= sys.float_info.max:
+            why = f"seconds must be a finite number of at least 0, not {shorten(seconds)}"
+            raise InvalidInput(why, code="invalid_value", value=shorten(seconds))
         with self._changed:
             end = self._now + seconds
         fired = 0

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import math
 import threading
+from typing import Any
 
 import pytest
 
 from treadle.actors.clock import Clock, TimerService
 from treadle.actors.fake_clock import FakeClock
 from treadle.actors.reply import Reply
+from treadle.protocol.errors import InvalidInput
 
 GUARD = 10
 
@@ -86,6 +89,18 @@ def test_timers_set_by_timers_go_off_in_the_same_advance() -> None:
 
     assert seen == [1.0, 2.0, 3.0]
     assert clock.pending() == 1
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, -math.inf, 10**400, True, "1", None], ids=str)
+def test_time_that_cannot_pass_is_refused_and_nothing_goes_off(seconds: Any) -> None:
+    clock = FakeClock()
+    timer = clock.after(0, lambda: None)
+
+    with pytest.raises(InvalidInput, match="a finite number of at least 0") as refused:
+        clock.advance(seconds)
+
+    assert refused.value.code == "invalid_value"
+    assert (timer.pending(), clock.monotonic()) == (True, 0)
 
 
 def test_a_timer_due_now_goes_off_at_the_next_advance_by_nothing() -> None:
