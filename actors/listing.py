@@ -15,15 +15,17 @@ from ..storage.codec import decode_facts
 from ..storage.head import HEAD_SIZE, unpack_head
 from ..storage.keys import numbered, prefix_end, user_key_prefix
 from ..storage.tables import Table
+from .directory import not_found
 from .reads import check_number
 from .snapshot import Snapshot, at_rest
 
 if TYPE_CHECKING:
     from ..protocol.status import RunState, ThreadStatus
     from ..storage.store import Store, View
+    from .directory import Entry
     from .services import Services
 
-__all__ = ["ThreadPage", "ThreadSummary", "list_threads"]
+__all__ = ["ThreadPage", "ThreadSummary", "list_threads", "summarise"]
 
 _SCAN = 256
 
@@ -168,6 +170,15 @@ def _summary(services: Services, view: View, number: int) -> ThreadSummary | Non
     entry = services.directory.known(facts.thread_id)
     shown = entry.snapshot if entry is not None else None
     return _summarise(shown or at_rest(number, facts), facts)
+
+
+def summarise(services: Services, entry: Entry) -> ThreadSummary:
+    """Return one thread as a list shows it; blocks for one read."""
+    with services.store.view() as view:
+        summary = _summary(services, view, entry.number)
+    if summary is None:
+        raise not_found(entry.thread_id)
+    return summary
 
 
 def _summarise(shown: Snapshot, facts: Facts) -> ThreadSummary:

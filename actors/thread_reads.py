@@ -13,6 +13,7 @@ from ..protocol.messages import Message
 from ..protocol.receipts import ControlReceipt, Receipt
 from ..protocol.values import Value
 from .explain import Explanation, explain
+from .listing import ThreadSummary, summarise
 from .live_state import ThreadLiveState
 from .own_thread import answer
 from .reads import (
@@ -92,6 +93,10 @@ class ThreadReads:
     def user_id(self) -> Reply[str | None]:
         """Return whom the thread belongs to, None where nobody; blocks for one read where the thread is not in use."""
         return self._read(lambda entry: self._services.directory.snapshot(entry).user_id)
+
+    def summary(self) -> Reply[ThreadSummary]:
+        """Return the thread as `runtime.threads()` lists it: whose it is, since when, its status; blocks for one read."""
+        return self._read(lambda entry: summarise(self._services, entry))
 
     def status(self) -> Reply[ThreadStatus]:
         """Return the run status (contract C); blocks for one read where the thread is not in use."""

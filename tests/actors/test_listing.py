@@ -8,7 +8,7 @@ import pytest
 
 from treadle.actors import listing
 from treadle.actors.testing import Puppet, Stage
-from treadle.protocol.errors import InvalidInput
+from treadle.protocol.errors import InvalidInput, ThreadNotFound
 from treadle.protocol.limits import PAGE_MAX
 
 if TYPE_CHECKING:
@@ -156,6 +156,12 @@ def test_a_summary_says_what_a_list_shows(on: Stage) -> None:
 
     assert (summary.id, summary.agent_id, summary.user_id, summary.messages) == ("t9", "b", None, 1)
     assert (summary.held, summary.terminated_at, summary.status) == (True, None, thread.status().result())
+    assert thread.summary().result() == summary
+
+
+def test_what_is_gone_has_no_summary(on: Stage) -> None:
+    with pytest.raises(ThreadNotFound):
+        on.runtime.thread("nobody").summary().result()
     since = on.ask(thread.terminate())
     on.settle()
     assert on.runtime.threads(agent="b", limit=1, after=str(9)).result().threads[0].terminated_at == since

@@ -1,0 +1,63 @@
+"""Owns what every route of one app finds: the runtime, who may call, the limits. Opens and closes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from ..protocol.errors import InvalidInput, shorten
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from ..actors import Runtime
+    from .auth import Auth
+
+__all__ = ["Hosted", "Limits", "hosted"]
+
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one client may cost; each has to be above 0.
+
+    Attributes:
+        body_bytes: of one request (contract I.4).
+        header_bytes: of all header lines of one request together.
+        body_seconds: until a request's body is there; a slower one is refused.
+        write_seconds: until a client took what a stream sent; a slower one is dropped, and holds nothing up.
+        heartbeat_seconds: of quiet, until a stream says that it still lives (contract A.11).
+        ticket_seconds: that a ticket for a WebSocket can be used once.
+    """
+
+    body_bytes: int = 64 * _MIB
+    header_bytes: int = 32 << 10
+    body_seconds: float = 30.0
+    write_seconds: float = 30.0
+    heartbeat_seconds: float = 15.0
+    ticket_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if type(value) not in (int, float) or not value > 0:
+                raise InvalidInput(
+                    f"{name} is a number above 0, not {shorten(value)}", code="invalid_option", value=shorten(value)
+                )
+
+
+class Hosted:
+    """What one app serves, `app.state.treadle`; made once by `create_app`."""
+
+    __slots__ = ("auth", "limits", "runtime")
+
+    def __init__(self, runtime: Runtime, auth: Auth, limits: Limits) -> None:
+        self.runtime = runtime
+        self.auth = auth
+        self.limits = limits
+
+
+def hosted(connection: HTTPConnection) -> Hosted:
+    """Return what the app of a request or a WebSocket serves."""
+    return cast("Hosted", connection.app.state.treadle)

@@ -1,0 +1,195 @@
+"""Owns how what went wrong is said over HTTP: one table from an error to its status, one form. Raises nothing itself."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from ..protocol import errors
+from ..protocol.errors import TreadleError, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from fastapi import FastAPI
+    from starlette.requests import Request
+
+__all__ = [
+    "PROBLEM_TYPE", "Problem", "Refused", "handle_errors", "problem", "problem_of", "problems", "status_of",
+]  # fmt: skip
+
+logger = logging.getLogger("treadle")
+
+PROBLEM_TYPE = "application/problem+json"
+
+# By class, the most special first: what is not named goes by its parent.
+_STATUSES: tuple[tuple[type[TreadleError], int], ...] = (
+    (errors.LimitExceeded, 413),
+    (errors.ThreadNotFound, 404),
+    (errors.ExecutionNotFound, 404),
+    (errors.AgentNotFound, 404),
+    (errors.InputNotFound, 404),
+    (errors.MessageNotFound, 404),
+    (errors.ThreadExists, 409),
+    (errors.ThreadTerminated, 409),
+    (errors.IdempotencyConflict, 409),
+    (errors.InputWithdrawn, 409),
+    (errors.CursorConflict, 409),
+    (errors.WaitCycle, 409),
+    (errors.InvalidDefinitions, 500),
+    (errors.CallerError, 400),
+    (errors.StorageFull, 507),
+    (errors.ThreadOverloaded, 429),
+    (errors.ThreadQuarantined, 423),
+    (errors.Unavailable, 503),
+    (TreadleError, 500),
+)
+# Of what only HTTP knows.
+_BY_CODE = {"unauthenticated": 401}
+_OF_HTTP = {404: "route_not_found", 405: "method_not_allowed", 413: "limit_exceeded"}
+_RETRY_AFTER_S = "1"
+_OURS = frozenset({"type", "title", "status", "detail", "code"})
+
+
+class Problem(BaseModel):
+    """What went wrong (RFC 9457); further members are the ids and values needed to act.
+
+    Attributes:
+        code: stable; what programs compare. The same as that of the error in process.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+
+
+class Refused(Exception):
+    """A request that HTTP's own rules refuse, before it became a call; nothing was stored.
+
+    Args:
+        status: of the answer.
+        code: of the problem.
+        detail: one sentence.
+        headers: of the answer.
+        more: further members.
+    """
+
+    def __init__(
+        self, status: int, code: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: object
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = headers
+        self.more = more
+
+
+def status_of(error: TreadleError) -> int:
+    """Return the HTTP status of an error."""
+    return _BY_CODE.get(error.code) or next(status for kind, status in _STATUSES if isinstance(error, kind))
+
+
+def problem(error: TreadleError | Refused) -> Response:
+    """Return the answer that says what went wrong; its code and ids are those of the error in process."""
+    if isinstance(error, Refused):
+        return problem_of(error.status, error.code, error.detail, error.headers, **error.more)
+    status = status_of(error)
+    headers = {}
+    if status in (429, 503):
+        headers["retry-after"] = _RETRY_AFTER_S
+    elif status == 401:
+        headers["www-authenticate"] = "Bearer"
+    if status == 500:
+        # What is wrong with the store or with us is for its keeper to read, and no client can act on it.
+        logger.error("A call failed: %s", error, exc_info=error, extra={"code": error.code})
+        return problem_of(status, error.code, "the server met an error of its own; its log says more")
+    return problem_of(status, error.code, error.message, headers, **error.details)
+
+
+def problem_of(
+    status: int, code: str, detail: str, headers: Mapping[str, str] | None = None, **more: object
+) -> Response:
+    """Return a problem document.
+
+    Args:
+        status: of the answer.
+        code: stable, snake_case.
+        detail: one sentence.
+        headers: of the answer.
+        more: further members; JSON data.
+    """
+    body = {
+        "type": f"about:blank#{code}",
+        "title": code.replace("_", " ").capitalize(),
+        "status": status,
+        "detail": detail,
+        "code": code,
+        **{key: value for key, value in more.items() if key not in _OURS},
+    }
+    # ASCII, since a detail may show a caller's broken Unicode; `default`, since an error must be told whatever it holds.
+    return Response(json.dumps(body, default=shorten), status, dict(headers or {}), PROBLEM_TYPE)
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the `responses` of a route that may answer problems of these statuses, beside those that any route may."""
+    schema = {"content": {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+    return {status: {"description": _SAYS[status], **schema} for status in sorted({*_ANY, *statuses})}
+
+
+_SAYS = {
+    400: "The request is malformed; nothing was stored.",
+    401: "No token, or an unknown one.",
+    403: "This principal may not do that.",
+    404: "There is no such thing, or it is somebody else's.",
+    409: "It conflicts with what is stored; repeating it changes nothing.",
+    413: "A limit was met; it is named.",
+    415: "The body is not JSON.",
+    421: "The host is none of this server's.",
+    423: "The thread rests until the store is opened again.",
+    429: "The thread has too much to do; nothing was stored.",
+    431: "The headers are too large.",
+    503: "Not now; repeat with the same id.",
+    507: "The store is full; nothing was stored.",
+}
+_ANY = (400, 401, 403, 421, 431, 503)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Make an app answer every error with a problem document."""
+
+    async def treadle(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, TreadleError | Refused)
+        return problem(error)
+
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        first = error.errors()[0]
+        path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"][1:])
+        place = f"{first['loc'][0]} {path}" if first["loc"] else path
+        return problem_of(400, "invalid_request", f"{first['msg']} at {place}"[:500], path=path[:200])
+
+    async def of_http(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        code = _OF_HTTP.get(error.status_code, "invalid_request")
+        return problem_of(error.status_code, code, str(error.detail), error.headers)
+
+    async def unforeseen(_request: Request, error: Exception) -> Response:
+        # Starlette raises it again after this, for the server's log.
+        return problem_of(500, "internal_error", f"the server met a {type(error).__name__}; its log says more")
+
+    app.add_exception_handler(TreadleError, treadle)
+    app.add_exception_handler(Refused, treadle)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, of_http)
+    app.add_exception_handler(Exception, unforeseen)
