@@ -157,14 +157,14 @@ def test_a_summary_says_what_a_list_shows(on: Stage) -> None:
     assert (summary.id, summary.agent_id, summary.user_id, summary.messages) == ("t9", "b", None, 1)
     assert (summary.held, summary.terminated_at, summary.status) == (True, None, thread.status().result())
     assert thread.summary().result() == summary
+    since = on.ask(thread.terminate())
+    on.settle()
+    assert on.runtime.threads(agent="b", limit=1, after=str(9)).result().threads[0].terminated_at == since
 
 
 def test_what_is_gone_has_no_summary(on: Stage) -> None:
     with pytest.raises(ThreadNotFound):
         on.runtime.thread("nobody").summary().result()
-    since = on.ask(thread.terminate())
-    on.settle()
-    assert on.runtime.threads(agent="b", limit=1, after=str(9)).result().threads[0].terminated_at == since
 
 
 def test_a_deleted_thread_is_in_no_list_from_its_tombstone_on(on: Stage) -> None:
