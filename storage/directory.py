@@ -56,6 +56,7 @@ def check_directory(directory: Path) -> None:
         SchemaTooNew, CorruptRecord, StorageFull, StoreFailed: see each.
     """
     try:
+        _refuse_file(directory)
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = {entry.name for entry in directory.iterdir()} - _NOBODYS
         if OWNER_FILE in found or not found:
@@ -78,12 +79,21 @@ def check_store(directory: Path) -> None:
         SchemaTooNew, CorruptRecord, StoreFailed: see each.
     """
     try:
-        if not (directory / DATA_FILE).stat().st_size:
+        _refuse_file(directory)
+        data = directory / DATA_FILE
+        if directory.is_dir() and not (data.exists() and data.stat().st_size):
             raise NotAStore(f"{directory} holds no store yet", path=str(directory))
+        data.stat()  # where the directory is missing, the system says so
         if not (directory / OWNER_FILE).exists():
             _probe(directory)
     except (lmdb.Error, OSError) as error:
         raise open_error(directory, error) from error
+
+
+def _refuse_file(directory: Path) -> None:
+    # The system's own word for it is "File exists", of whatever stands in the way.
+    if directory.exists() and not directory.is_dir():
+        raise NotAStore(f"{directory} is a file and no directory", path=str(directory))
 
 
 def _probe(directory: Path) -> None:

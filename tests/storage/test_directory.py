@@ -48,10 +48,18 @@ def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("text")
 
     for path in (tmp_path / "file", tmp_path / "file" / "below"):
-        with pytest.raises(NotAStore):
-            LmdbStore(path).open()
+        for read_only in (False, True):
+            with pytest.raises(NotAStore, match=r"a file and no directory|Not a directory"):
+                LmdbStore(path, read_only=read_only).open()
 
     assert snapshot(tmp_path) == {"file": b"text"}
+
+
+def test_who_only_reads_is_told_whether_the_directory_or_the_store_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(NotAStore, match="holds no store yet"):
+        LmdbStore(tmp_path, read_only=True).open()
+    with pytest.raises(NotAStore, match="No such file or directory"):
+        LmdbStore(tmp_path / "missing", read_only=True).open()
 
 
 def test_a_directory_with_other_files_is_refused_by_their_names(tmp_path: Path) -> None:
