@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from ..protocol.errors import InvalidInput, LimitExceeded, shorten
-from ..protocol.ids import check_id
-from ..protocol.limits import REASON_LENGTH_MAX
+from ..protocol.ids import check_id, check_name
+from ..protocol.limits import REASON_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX
 from ..protocol.receipts import ControlReceipt, Receipt
 from ..protocol.values import check_value
 from .waiting import Await
 
-__all__ = ["awaited", "check_one_of", "check_reason", "check_seconds"]
+__all__ = ["awaited", "check_one_of", "check_reason", "check_seconds", "check_tags"]
 
 
 def awaited(target: object) -> Await:
@@ -62,3 +62,23 @@ def check_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise InvalidInput(
             f"{name} is one of {', '.join(allowed)}, not {shorten(value)}", code=f"invalid_{name}", value=shorten(value)
         )
+
+
+def check_tags(tags: object) -> list[str]:
+    """Return the names that a thread is to be found by, each once. Raises: InvalidInput, LimitExceeded."""
+    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
+        raise InvalidInput(f"tags is a list of names, not {shorten(tags)}", code="invalid_name", value=shorten(tags))
+    names = [check_name("tag", tag) for tag in tags]
+    if len(names) > TAGS_MAX:
+        raise LimitExceeded(
+            f"{len(names)} tags; the limit is {TAGS_MAX}", limit="tags", maximum=TAGS_MAX, met=len(names)
+        )
+    longest = max(map(len, names), default=0)
+    if longest > TAG_LENGTH_MAX:
+        raise LimitExceeded(
+            f"a tag has {longest} characters; the limit is {TAG_LENGTH_MAX}",
+            limit="tag_length",
+            maximum=TAG_LENGTH_MAX,
+            met=longest,
+        )
+    return list(dict.fromkeys(names))

@@ -8,7 +8,6 @@ from ..protocol.decision import Decision, Phase, Verdict
 from ..protocol.errors import (
     AgentNotFound,
     InvalidInput,
-    LimitExceeded,
     RuntimeClosed,
     ThreadExists,
     TreadleError,
@@ -16,13 +15,13 @@ from ..protocol.errors import (
 )
 from ..protocol.events import ThreadCreated
 from ..protocol.facts import Facts
-from ..protocol.ids import check_id, check_name
-from ..protocol.limits import TAG_LENGTH_MAX, TAGS_MAX
+from ..protocol.ids import check_id
 from ..protocol.values import JsonObject, check_value
 from ..storage.batch import Answer
 from ..storage.reading import thread_number
 from .bodies import tell_created
 from .building import Building
+from .checks import check_tags
 from .handle import Thread
 from .mailbox import Mail
 from .reply import Reply
@@ -69,7 +68,7 @@ def create_thread(
             agent_id=name,
             user_id=None if user_id is None else check_id("user_id", user_id),
             arguments=_check_arguments(arguments),
-            tags=_check_tags(tags),
+            tags=check_tags(tags),
             env=_check_env(env),
         )
         if thread_id is not None:
@@ -142,25 +141,6 @@ def _check_arguments(arguments: object) -> JsonObject | None:
     checked = check_value(arguments, path="$.arguments")
     assert isinstance(checked, dict)
     return checked
-
-
-def _check_tags(tags: Iterable[object]) -> list[str]:
-    if isinstance(tags, str) or not hasattr(tags, "__iter__"):
-        raise InvalidInput(f"tags is a list of names, not {shorten(tags)}", code="invalid_name", value=shorten(tags))
-    names = [check_name("tag", tag) for tag in tags]
-    if len(names) > TAGS_MAX:
-        raise LimitExceeded(
-            f"{len(names)} tags; the limit is {TAGS_MAX}", limit="tags", maximum=TAGS_MAX, met=len(names)
-        )
-    longest = max(map(len, names), default=0)
-    if longest > TAG_LENGTH_MAX:
-        raise LimitExceeded(
-            f"a tag has {longest} characters; the limit is {TAG_LENGTH_MAX}",
-            limit="tag_length",
-            maximum=TAG_LENGTH_MAX,
-            met=longest,
-        )
-    return list(dict.fromkeys(names))
 
 
 def _check_env(env: object) -> dict[str, str] | None:

@@ -7,7 +7,7 @@ bad input gets its error before anything is stored. All errors of a call come th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from ..protocol.errors import InvalidInput, TreadleError, shorten
@@ -32,7 +32,7 @@ from ..protocol.triggers import (
 )
 from ..protocol.values import JsonObject, check_value
 from ..storage.codec import pack
-from .checks import awaited, check_one_of, check_reason, check_seconds
+from .checks import awaited, check_one_of, check_reason, check_seconds, check_tags
 from .digests import control_digest, input_digest
 from .execution import current_execution
 from .live_state import ThreadLiveState
@@ -40,7 +40,7 @@ from .mailbox import Mail
 from .message_edits import deleting, updating
 from .reply import Reply
 from .services import new_id
-from .thread_reads import ThreadReads
+from .thread_reads import TAGS_KEY, ThreadReads
 from .waiting import over_or_noted
 
 if TYPE_CHECKING:
@@ -314,6 +314,10 @@ class Thread(ThreadReads):
     def set_internal(self, key: str, value: object) -> Reply[None]:
         """Set a value that no user sees, under a key that begins with `treadle:`; for the runtime's own layers, at rest."""
         return self._send(lambda: _set_value(check_internal(key), value))
+
+    def set_tags(self, tags: Iterable[str]) -> Reply[None]:
+        """Replace the names to find the thread by; durable when the reply is there. Raises: InvalidInput, LimitExceeded."""
+        return self._send(lambda: _set_value(TAGS_KEY, check_tags(tags)))
 
     # Looking and waiting
 

@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from .services import Services
     from .subscription import EventSubscription, StreamSubscription
 
-__all__ = ["ThreadReads"]
+__all__ = ["TAGS_KEY", "ThreadReads"]
+
+TAGS_KEY = "treadle:tags"  # where tags stand once they were replaced
 
 T = TypeVar("T")
 
@@ -85,6 +87,15 @@ class ThreadReads:
     def environment(self) -> Reply[dict[str, str]]:
         """Return the variables that the thread was created with, by name; no frame ever shows their values."""
         return self._read(lambda entry: dict(read_created(self._services, entry).env or {}))
+
+    def tags(self) -> Reply[list[str]]:
+        """Return the names to find the thread by: those that were set last, else those of its creation; two reads."""
+
+        def read(entry: Entry) -> list[str]:
+            replaced = read_internal(self._services, entry, TAGS_KEY)
+            return list(read_created(self._services, entry).tags if replaced is None else replaced)
+
+        return self._read(read)
 
     def receipt(self, given_id: str) -> Reply[Receipt | ControlReceipt]:
         """Return the first receipt under an input or control id. Raises: InputNotFound."""

@@ -116,3 +116,16 @@ def test_a_handle_says_whom_a_thread_belongs_to(stage: Enter) -> None:
 
     assert thread.user_id().result(0) == "anna"
     assert on.thread(thread_id="nobodys").user_id().result(0) is None
+
+
+def test_tags_are_those_of_creation_until_they_are_replaced(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t", tags=["one"])
+
+    assert thread.tags().result(0) == ["one"]
+    on.ask(thread.set_tags(["two", "two", "three"]))
+    assert thread.tags().result(0) == ["two", "three"]
+    on.ask(thread.set_tags([]))
+    assert thread.tags().result(0) == []
+    assert isinstance(thread.set_tags("two").error(), InvalidInput)
+    assert isinstance(thread.set_tags(["x" * 129]).error(), LimitExceeded)
