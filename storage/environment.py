@@ -108,6 +108,32 @@ class Environment:
         finally:
             self.lock.release()
 
+    def copy_to(self, file: int, *, compact: bool) -> None:
+        """Write all that is committed at this moment to an open, empty file; blocks for all of it, unsynced.
+
+        Others read and write meanwhile; what they free is used again only afterwards, so the data file may grow.
+
+        Args:
+            file: a descriptor; what a failed attempt wrote is cut off before the next.
+            compact: leave free pages out.
+
+        Raises:
+            lmdb.Error: it could not be read or written.
+            StoreClosed: there is no map any more.
+        """
+        while True:
+            worker = self.lock.enter()
+            try:
+                self.env.copyfd(file, compact)
+            except lmdb.MapResizedError:
+                os.ftruncate(file, 0)
+                os.lseek(file, 0, os.SEEK_SET)
+            else:
+                return
+            finally:
+                self.lock.leave(worker)
+            self.adopt_size()
+
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died; what such a reader saw can be reclaimed again."""
         return self.env.reader_check()

@@ -29,7 +29,7 @@ from .tables import Table
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FULL", "Fault", "classify", "is_short_write", "open_error", "read_error"]
+__all__ = ["FULL", "Fault", "classify", "copy_error", "is_short_write", "open_error", "read_error"]
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _UNUSABLE_PATH = frozenset(
@@ -101,6 +101,16 @@ def open_error(path: Path, error: lmdb.Error | OSError) -> TreadleError:
     if "already open in this process" in str(error):
         return StoreInUse(f"{path} is open in this process", holder="this process", **details)
     return StoreFailed(f"the store in {path} could not be opened: {reason}", **details)
+
+
+def copy_error(path: Path, error: lmdb.Error | OSError) -> TreadleError:
+    """Return what it means that a store could not be copied; `path` is named in it."""
+    code = _code(error)
+    reason = os.strerror(code) if code > 0 else str(error)
+    details = {"path": str(path), "reason": reason}
+    if code in FULL:
+        return StorageFull(f"no room for a copy of {path}: {reason}", **details)
+    return StoreFailed(f"{path} could not be copied: {reason}", **details)
 
 
 def read_error(error: lmdb.Error, table: int | None = None, key: bytes = b"") -> TreadleError:

@@ -16,7 +16,7 @@ from .batch import Answer, Batch, Confirm, tell
 from .directory import check_directory, check_store, store_path
 from .environment import Environment, open_environment
 from .lmdb_engine import LmdbEngine
-from .lmdb_errors import read_error
+from .lmdb_errors import copy_error, read_error
 from .lmdb_view import LmdbView
 from .owner import OwnerLock
 from .store import Boot
@@ -113,6 +113,22 @@ class LmdbStore:
     def view(self) -> LmdbView:
         """Return a read snapshot to enter; see `Store.view`."""
         return LmdbView(self._environment)
+
+    def copy_to(self, file: int, *, compact: bool = False) -> None:
+        """Write all that is committed at this moment to an open, empty file, unsynced; blocks for all of it.
+
+        For a store that is opened to read only: in its owner, a batch that fails would wait for the end of the copy.
+
+        Raises:
+            StorageFull, StoreFailed, StoreClosed: the file then holds no copy.
+        """
+        environment = self._environment
+        if environment is None:
+            raise StoreClosed("the store is not open", path=str(self.path))
+        try:
+            environment.copy_to(file, compact=compact)
+        except lmdb.Error as error:
+            raise copy_error(self.path, error) from error
 
     def failure(self) -> TreadleError | None:
         """Return why the store takes no more writes, or None."""

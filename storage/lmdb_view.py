@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
 
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from .environment import Environment
     from .store import Rows
 
-__all__ = ["LmdbView"]
+__all__ = ["LmdbView", "TableSize"]
+
+
+class TableSize(NamedTuple):
+    """What a table holds: rows, and bytes of the pages that they take."""
+
+    rows: int
+    size: int
 
 
 class LmdbView:
@@ -93,6 +100,17 @@ class LmdbView:
             return _forward(cursor, low, high, limit, skip)
         except lmdb.Error as error:
             raise read_error(error, table, low) from error
+
+    def size(self, table: int) -> TableSize:
+        """Return how large a table is, at the cost of one look."""
+        assert self._environment is not None
+        assert self._txn is not None
+        try:
+            found = self._txn.stat(self._environment.tables[table])
+        except lmdb.Error as error:
+            raise read_error(error, table) from error
+        pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
+        return TableSize(found["entries"], pages * found["psize"])
 
     def _begin_again(self, environment: Environment, error: lmdb.Error) -> lmdb.Transaction[bytes]:
         """Remove what kept the transaction from beginning, where that can be done, and begin it once more."""

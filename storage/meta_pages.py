@@ -1,4 +1,4 @@
-"""Owns the question whether a data file is as long as what it holds, answered from its bytes. Never maps the file.
+"""Owns what the meta pages of a data file say: is it as long as what it holds, where does it count. Never maps it.
 
 LMDB reads through a map, and touching a page beyond the end of the file ends the process by SIGBUS: no error could be
 caught. So a file that a copy or a full disk has cut short must be found before it is mapped.
@@ -20,11 +20,13 @@ from ..protocol.errors import CorruptRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_length"]
+__all__ = ["check_length", "count_on", "last_transaction"]
 
 # The page's header: number, pad, flags, two bounds. Then MDB_meta: magic, version, an address, the map's size, and two
 # MDB_db, the first of which begins with the page size; last the highest page in use, and the transaction.
 _META: Final = struct.Struct("=10xH4xII16xI44x48xQQ")
+_HEADER_BYTES: Final = 16
+_NUMBER: Final = struct.Struct("=Q")
 _IS_META: Final = 0x08
 _MAGIC: Final = 0xBEEFC0DE
 _VERSION: Final = 1
@@ -67,6 +69,38 @@ def check_length(file: Path) -> None:
         size=size,
         needed=needed,
     )
+
+
+def last_transaction(file: Path) -> int:
+    """Return the number of the last transaction in a whole data file. Raises: OSError: it cannot be read."""
+    with file.open("rb") as data:
+        return max(meta.transaction for meta in _both(data))
+
+
+def count_on(file: Path, transaction: int) -> None:
+    """Have a compacted copy count its transactions on from `transaction`, that of the file which it will replace.
+
+    A copy begins at 1. But the lock file, by which readers and the writer of all processes agree, goes on counting while
+    anybody has it open, and which meta page counts follows from that number. So both pages say the same here, under the
+    two numbers that end with `transaction`, each in the place where LMDB looks for it. Unsynced.
+    """
+    with file.open("r+b") as data:
+        metas = _both(data)
+        newest = max(range(2), key=lambda rank: metas[rank].transaction)
+        page_size = metas[0].page_size
+        data.seek(newest * page_size + _HEADER_BYTES)
+        body = data.read(_META.size - _HEADER_BYTES - _NUMBER.size)
+        for number in (transaction - 1, transaction):
+            data.seek((number & 1) * page_size + _HEADER_BYTES)
+            data.write(body + _NUMBER.pack(number))
+
+
+def _both(data: BinaryIO) -> list[_Meta]:
+    first = _read_meta(data, 0)
+    second = None if first is None else _read_meta(data, first.page_size)
+    if first is None or second is None:
+        raise CorruptRecord(f"{data.name} has no two meta pages", path=str(data.name))
+    return [first, second]
 
 
 def _read_meta(data: BinaryIO, offset: int) -> _Meta | None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from treadle.protocol.errors import CorruptRecord
 from treadle.storage.lmdb_store import LmdbStore
-from treadle.storage.meta_pages import check_length
+from treadle.storage.meta_pages import check_length, count_on, last_transaction
 from treadle.storage.tables import Table
 
 from .driving import batch, contents, key, run, write
@@ -136,3 +136,41 @@ def test_whatever_the_metas_say_the_answer_is_yes_or_no(
 
     with suppress(CorruptRecord):
         check_length(data)
+
+
+@pytest.mark.parametrize("transaction", [1, 2, 7, 8])
+def test_a_compacted_copy_counts_on_from_any_number_and_both_of_its_pages_say_the_same(
+    filled: Path, tmp_path: Path, transaction: int
+) -> None:
+    store = LmdbStore(filled.parent, read_only=True)
+    store.open()
+    rows = contents(store, Table.JOURNAL)
+    copy = tmp_path / "copy" / "data.mdb"
+    copy.parent.mkdir()
+    with copy.open("xb") as file:
+        store.copy_to(file.fileno(), compact=True)
+    store.close()
+    assert last_transaction(copy) == 1
+
+    count_on(copy, transaction)
+
+    assert last_transaction(copy) == transaction
+    with lmdb.open(str(copy.parent), readonly=True, lock=False) as env:
+        assert env.info()["last_txnid"] == transaction
+    pages = copy.read_bytes()[: 2 * PAGE]
+    assert pages[16:144] == pages[PAGE + 16 : PAGE + 144]
+    assert struct.unpack_from("=Q", pages, (transaction & 1) * PAGE + 144) == (transaction,)
+    check_length(copy)
+    for _ in range(2):  # a transaction on either page
+        store = LmdbStore(copy.parent)
+        store.open()
+        assert contents(store, Table.JOURNAL) == rows
+        store.close()
+
+
+def test_what_has_no_meta_pages_counts_nothing(tmp_path: Path) -> None:
+    (tmp_path / "data.mdb").write_bytes(bytes(2 * PAGE))
+    with pytest.raises(CorruptRecord):
+        last_transaction(tmp_path / "data.mdb")
+    with pytest.raises(CorruptRecord):
+        count_on(tmp_path / "data.mdb", 5)
