@@ -34,7 +34,9 @@ Draft: TypeAlias = JsonObject
 Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
 
 _OVERHEAD = 64  # bytes of keys, ids and flags around a message's own text, rounded up
-_CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name", "tool_calls", "tool_call_id"})
+_CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name"})
+# Only a body makes and answers calls: a step loop runs those that it finds waiting, whoever put them there.
+_BODYS_KEYS = frozenset({"tool_calls", "tool_call_id", "tool_status"})
 
 
 class Message(BaseModel):
@@ -277,7 +279,7 @@ def _draft_item(item: object, message_id: str, role: str, roles: frozenset[str])
     if isinstance(item, str):
         return draft_message(message_id, role, item, roles=roles)
     if isinstance(item, Message):
-        item = item.model_dump(include=set(_CALLER_KEYS), exclude_defaults=True)
+        item = item.model_dump(include=set(_CALLER_KEYS | _BODYS_KEYS), exclude_defaults=True)
     if not isinstance(item, dict):
         raise InvalidInput(
             f"a message is text or a dict, not {shorten(item)}", code="invalid_content", value=shorten(item)
@@ -285,7 +287,7 @@ def _draft_item(item: object, message_id: str, role: str, roles: frozenset[str])
     unknown = [key for key in item if key not in _CALLER_KEYS]
     if unknown:
         raise InvalidInput(
-            f"a message has no field {shorten(unknown[0])}",
+            f"a message that is handed in has no field {shorten(unknown[0])}",
             code="invalid_content",
             field=shorten(unknown[0]),
             value=shorten(item),

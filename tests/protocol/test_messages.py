@@ -83,6 +83,11 @@ def test_any_content_is_taken_or_refused_with_a_documented_error(content: Any) -
         ([{"content": 5}], "invalid_content"),
         ([{"content": "a", "colour": 1}], "invalid_content"),
         ([{"content": "a", "id": "mine"}], "invalid_content"),
+        ([{"content": "a", "tool_calls": "[]"}], "invalid_content"),
+        ([{"content": "a", "tool_calls": "no JSON", "role": "assistant"}], "invalid_content"),
+        ([{"content": "a", "tool_call_id": "c"}], "invalid_content"),
+        ([Message(id="m", role="assistant", content="a", tool_calls="[]", created_at=1)], "invalid_content"),
+        ([Message(id="m", role="tool", content="a", tool_call_id="c", created_at=1)], "invalid_content"),
         ([{"content": "a", "silent": 1}], "invalid_content"),
         ([{"content": "a", "name": 5}], "invalid_content"),
         ("bad \ud800", "invalid_content"),
@@ -146,9 +151,9 @@ def test_a_message_of_exactly_the_limit_is_taken() -> None:
 )
 @pytest.mark.parametrize("content", [None, ""])
 def test_content_may_be_missing_beside_what_stands_for_it(fields: dict[str, Any], content: str | None) -> None:
-    made, _ = drafts([{"content": content, **fields}])
+    made = draft_message("m", content=content, **{"role": "user", **fields})
 
-    assert made[0]["content"] == content
+    assert made["content"] == content
 
 
 def test_a_draft_is_a_copy_of_what_was_handed_in() -> None:
