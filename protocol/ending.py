@@ -109,7 +109,10 @@ def finish(state: State, trigger: Released | RetryDue) -> Decision:
     if ending.lost is not None:
         return _settle(state, trigger, ending)
     assert ending.outcome is not None
-    events = _closing_events(state, trigger, ending, "The execution ended before this call had a result.")
+    # The contract's own words (F.3) where a user stopped it; a body that heeds its interrupt has said so already.
+    stopped = ending.outcome == "cancelled" and ending.reason == "aborted_by_user"
+    said = "Execution stopped by user" if stopped else "The execution ended before this call had a result."
+    events = _closing_events(state, trigger, ending, said)
     events.append(
         ExecutionFinished(
             execution_id=state.active,

@@ -125,8 +125,7 @@ def test_a_tool_that_ignores_the_grace_is_abandoned_and_its_call_is_closed() -> 
         gate.open.set()
 
         assert (record.outcome, record.abandoned) == ("cancelled", True)
-        ((status, _),) = play.results()["c1"]
-        assert status == "error"
+        assert play.results()["c1"] == [("error", "Execution stopped by user")]
 
 
 def test_an_empty_response_is_answered_by_an_error_that_the_model_can_recover_from() -> None:
