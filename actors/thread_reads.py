@@ -155,11 +155,23 @@ class ThreadReads:
         return self._read(lambda entry: execution_record(self._services, entry, execution_id))
 
     def events(self, after: str | Cursor | None = None) -> EventSubscription:
-        """Follow the committed events after a cursor, each once and in order; iterate with `for` or `async for`."""
+        """Follow the committed events after a cursor, each once and in order; iterate with `for` or `async for`.
+
+        Args:
+            after: the cursor of the last event that the reader has; None for all from the first on.
+        """
         return self._services.hub.events(self.id, after)
 
     def stream(self, after: str | Cursor | None = None) -> StreamSubscription:
-        """Follow the thread's frames: a snapshot, then status, committed and live frames (design, section 7)."""
+        """Follow the thread's frames: a snapshot, then status, committed and live frames (design, section 7).
+
+        The frames of type `thread_status` and the live ones move no cursor. What the snapshot calls `cursor` is the head,
+        from where to go on without a past; who gave `after` has yet to read up to there.
+
+        Args:
+            after: the cursor of the last committed frame that the reader has, or the subscription's own `cursor`; None
+                for nothing of the past.
+        """
         return self._services.hub.stream(self.id, after)
 
     def emit(self, event: str, data: object = None) -> bool:
