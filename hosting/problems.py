@@ -152,6 +152,7 @@ _SAYS = {
     401: "No token, or an unknown one.",
     403: "This principal may not do that.",
     404: "There is no such thing, or it is somebody else's.",
+    408: "The body did not come in time.",
     409: "It conflicts with what is stored; repeating it changes nothing.",
     413: "A limit was met; it is named.",
     415: "The body is not JSON.",
@@ -159,10 +160,11 @@ _SAYS = {
     423: "The thread rests until the store is opened again.",
     429: "The thread has too much to do; nothing was stored.",
     431: "The headers are too large.",
+    500: "The server's own error; its log says more.",
     503: "Not now; repeat with the same id.",
     507: "The store is full; nothing was stored.",
 }
-_ANY = (400, 401, 403, 421, 431, 503)
+_ANY = (400, 401, 403, 421, 431, 500, 503)
 
 
 def handle_errors(app: FastAPI) -> None:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from ..actors.listing import ThreadSummary
 
 __all__ = [
-    "Active", "ControlReceiptAnswer", "DeletedAnswer", "ExecutionAnswer", "ExecutionsAnswer", "ExplanationAnswer", "MessagesAnswer",
-    "ReceiptAnswer", "RespondAnswer", "StateAnswer", "Status", "ThreadAnswer", "ThreadsAnswer", "ValueAnswer", "ValuesAnswer",
-    "WithdrawalAnswer", "execution_json", "executions_json", "explanation_json", "message_json", "messages_json", "receipt_json",
-    "state_json", "thread_json", "threads_json", "values_json",
+    "Active", "ControlReceiptAnswer", "DeletedAnswer", "ExecutionAnswer", "ExecutionsAnswer", "ExplanationAnswer",
+    "MessagesAnswer", "ReceiptAnswer", "RespondAnswer", "StateAnswer", "Status", "ThreadAnswer",
+    "ThreadDetailAnswer", "ThreadsAnswer", "ValueAnswer", "ValuesAnswer", "WithdrawalAnswer", "execution_json",
+    "executions_json", "explanation_json", "message_json", "messages_json", "receipt_json", "state_json",
+    "thread_json", "threads_json", "values_json",
 ]  # fmt: skip
 
 
@@ -111,6 +112,12 @@ class ThreadAnswer(Answer):
     held: bool
     terminated_at: int | None
     messages: int
+
+
+class ThreadDetailAnswer(ThreadAnswer):
+    """A thread with its tags."""
+
+    tags: list[str]
 
 
 class ThreadsAnswer(Answer):
