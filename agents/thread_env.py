@@ -108,7 +108,7 @@ class ThreadEnv:
         if self._redactor is None:
             try:
                 self._of_user()
-            except Exception as error:  # noqa: BLE001 - what could not be had could not be met either
+            except BaseException as error:  # noqa: BLE001 - what could not be had could not be met either
                 logger.warning(
                     "The variables of user %s could not be had: %s", self._access.user_id, type(error).__name__
                 )

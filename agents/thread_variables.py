@@ -65,7 +65,7 @@ class ThreadVariables(StateParts):
         try:
             check_variable(name, value, type)
             return self.scene.env.set(name, value, type)
-        except Exception as error:  # noqa: BLE001 - as in `_answer`
+        except BaseException as error:  # noqa: BLE001 - as in `_answer`
             return Reply.failed(error)
 
 
@@ -78,5 +78,5 @@ def _answer(read: Callable[[], T]) -> Reply[T]:
     # Not only our own errors: a source of a user's variables is anybody's function.
     try:
         return Reply.of(read())
-    except Exception as error:  # noqa: BLE001
+    except BaseException as error:  # noqa: BLE001
         return Reply.failed(error)

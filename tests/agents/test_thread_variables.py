@@ -265,6 +265,20 @@ def test_a_source_of_users_that_fails_fails_the_call_that_needs_it(declared: Dec
     _played(declared, script, environment=Environment(user=broken))
 
 
+def test_a_source_of_users_that_would_end_the_process_ends_neither_it_nor_the_run(declared: Declared) -> None:
+    """Contract D.6 env: and what needs no variable of the user's goes on without them."""
+
+    def exits(user_id: str) -> dict[str, str]:
+        raise SystemExit(1)
+
+    def script(state: ThreadState) -> Replies:
+        with pytest.raises(SystemExit):
+            yield state.env("U")
+        yield state.inject_message("system", "said all the same")
+
+    _played(declared, script, environment=Environment(user=exits))
+
+
 def test_the_source_of_users_is_asked_once_for_an_execution(declared: Declared) -> None:
     asked: list[str] = []
 
