@@ -101,6 +101,11 @@ class MessageReader:
         after = sequence_of(found[-1][0]) + 1 if len(found) == limit else end
         return [self._message(key, data) for key, data in found], after
 
+    def placed(self, classes: list[int], position: int, limit: int) -> list[tuple[int, Message]]:
+        """Return the messages of these classes from a position on, in order, each with its own position."""
+        found = self._from(classes, position, limit)
+        return [(sequence_of(key), self._message(key, data)) for key, data in found]
+
     def backward(self, classes: list[int], position: int, limit: int) -> tuple[list[Message], int]:
         """Return messages of these classes before a position, newest first, and the position to go on from."""
         runs = [
