@@ -346,6 +346,16 @@ class Runtime:
         """Follow the status of all threads: each changed thread's latest status once; resumable by change number."""
         return self._parts().hub.changes(after)
 
+    @property
+    def clock(self) -> Clock:
+        """What it reads time from."""
+        return self._clock
+
+    @property
+    def boot_id(self) -> str:
+        """The id of this opening, as first frames carry it. Raises: RuntimeClosed: it was never open."""
+        return self._parts().boot.id
+
     # Health
 
     def ready(self) -> tuple[bool, list[str]]:

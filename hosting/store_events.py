@@ -1,0 +1,95 @@
+"""Owns the stream over all threads: each changed thread's latest status, by change number. Shows nobody's to others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Header, Query, Request
+from starlette.responses import Response
+
+from ..protocol.errors import ThreadNotFound
+from ..protocol.frames import Frame
+from .auth import Principal, principal
+from .hosted import hosted
+from .problems import problems
+from .sse import EVENT_STREAM, EventStream, sse_event
+
+if TYPE_CHECKING:
+    from ..actors import Runtime
+    from ..actors.change_feed import ChangeSubscription
+
+__all__ = ["VisibleChanges", "router"]
+
+_KNOWN_MAX = 10_000
+
+
+class VisibleChanges:
+    """Makes events of the changes that one principal sees; for one stream."""
+
+    __slots__ = ("_known", "_runtime", "_who")
+
+    def __init__(self, runtime: Runtime, who: Principal) -> None:
+        self._runtime = runtime
+        self._who = who
+        # Whose a deleted thread was is stored nowhere; who saw it in this stream sees it go.
+        self._known: dict[str, None] = {}
+
+    def encode(self, frame: Frame) -> bytes:
+        """Return the event of a frame, nothing where it is somebody else's; blocks for a read, where it is a user's."""
+        if "change" not in frame:
+            return sse_event(frame)
+        return sse_event(frame, given_id=frame["change"]) if self._is_visible(frame) else b""
+
+    def _is_visible(self, frame: Frame) -> bool:
+        if self._who.kind == "admin":
+            return True
+        thread_id = frame["thread_id"]
+        if frame["deleted"]:
+            return self._known.pop(thread_id, False) is None
+        try:
+            owner = self._runtime.thread(thread_id).user_id().result()
+        except ThreadNotFound:
+            return False  # deleted meanwhile: that is a change of its own
+        if not self._who.sees(owner):
+            return False
+        self._known.pop(thread_id, None)
+        self._known[thread_id] = None
+        if len(self._known) > _KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        return True
+
+
+def _begin(runtime: Runtime, after: str | None) -> tuple[ChangeSubscription, list[Frame], Frame]:
+    """Return the changes, those that were read to see whether the number is one, and what is sent first."""
+    feed = runtime.events(after or None)
+    try:
+        first = feed.next(0)
+        found = [] if first is None else [first]
+    except TimeoutError:
+        found = []
+    return feed, found, Frame(type="changes", after=int(after or 0), boot_id=runtime.boot_id)
+
+
+router = APIRouter()
+
+
+@router.get(
+    "/events",
+    response_class=EventStream,
+    status_code=200,
+    responses={200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}, **problems(409)},
+    tags=["streams"],
+)
+async def store_events(
+    request: Request,
+    who: Annotated[Principal, Depends(principal)],
+    after: Annotated[str | None, Query(description="the last change number applied")] = None,
+    last_event_id: Annotated[str | None, Header(description="the same, as a browser sends it; it wins")] = None,
+) -> Response:
+    """Follow the status of all threads that the caller sees: the latest of each, and every thread anew as it changes."""
+    served = hosted(request)
+    feed, found, first = await to_thread.run_sync(_begin, served.runtime, last_event_id or after)
+    shown = VisibleChanges(served.runtime, who)
+    opening = sse_event(first, name="snapshot") + b"".join(map(shown.encode, found))
+    return EventStream(feed, opening, shown.encode, served.limits)

@@ -1,0 +1,174 @@
+"""Owns the message stream over a WebSocket (contract H.2): who may open it, its frames, its pings, its end.
+
+The first frame is `thread_status`, with all that a client needs to begin. What a client sends is a ping or a mistake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from anyio import to_thread
+from fastapi import APIRouter, WebSocket
+from starlette.responses import Response
+from starlette.websockets import WebSocketDisconnect
+
+from ..protocol.errors import InvalidInput, TreadleError, shorten
+from ..protocol.frames import Frame
+from . import paths  # noqa: F401 - what a route takes an id as
+from .auth import Principal, authenticate, visible
+from .hosted import Limits, hosted
+from .message_frames import MessageFrames, Wanted
+from .outlet import batches, close_when, failure_frame, written
+from .problems import problem, problem_of, problems
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..actors import Thread
+    from ..actors.subscription import StreamSubscription
+
+__all__ = ["MessageStream", "router"]
+
+logger = logging.getLogger("treadle")
+
+_PONGS = {"ping": "pong", "stream_ping": "stream_pong"}
+_FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
+_DEPTH_MAX = 64
+
+# RFC 6455, 7.4.1
+_NORMAL, _GOING_AWAY, _UNSUPPORTED, _BROKEN = 1000, 1001, 1003, 1011
+_ENDS = {"closed": (_GOING_AWAY, "closed"), "thread_deleted": (_NORMAL, "thread_deleted")}
+
+router = APIRouter()
+
+
+@router.get("/threads/{thread_id:id}/stream", responses=problems(), tags=["streams"], status_code=101)
+async def stream_without_upgrade(thread_id: str) -> Response:
+    """Answer a request that asks for no WebSocket: the stream is one (contract H.1)."""
+    return problem_of(400, "upgrade_required", "this address is a WebSocket", thread_id=thread_id)
+
+
+@router.websocket("/threads/{thread_id:id}/stream")
+async def message_stream(websocket: WebSocket, thread_id: str) -> None:
+    """Send a thread's frames until it ends; a request that is refused is answered with a problem document."""
+    try:
+        who = _caller(websocket)
+        wanted, after = _wanted(websocket.query_params)
+        thread, feed, first = await to_thread.run_sync(_begin, who, thread_id, after)
+    except TreadleError as error:
+        await websocket.send_denial_response(problem(error))
+        return
+    served = hosted(websocket)
+    frames = MessageFrames(thread, wanted, served.runtime.clock)
+    await MessageStream(websocket, feed, frames, served.limits).run(first)
+
+
+class MessageStream:
+    """One client's connection, from its handshake to its close code."""
+
+    __slots__ = ("_feed", "_frames", "_limits", "_refused", "_websocket")
+
+    def __init__(self, websocket: WebSocket, feed: StreamSubscription, frames: MessageFrames, limits: Limits) -> None:
+        self._websocket = websocket
+        self._feed = feed
+        self._frames = frames
+        self._limits = limits
+        self._refused = False  # the client said what nobody understands
+
+    async def run(self, first: Frame) -> None:
+        """Send until the feed ends, the client goes or speaks garbage, or it takes nothing for too long."""
+        listening = close_when(self._listen, self._feed)
+        try:
+            await self._websocket.accept()
+            end = await self._send_all(first)
+        finally:
+            self._feed.close()
+            listening.cancel()
+            await asyncio.wait((listening,))
+        if end is not None:
+            await written(self._websocket.close(*end), self._limits.write_seconds)
+
+    async def _send_all(self, first: Frame) -> tuple[int, str] | None:
+        """Return the close code and why; None where there is nobody to tell."""
+        last = first
+        try:
+            await self._websocket.send_text(first.text)
+            # The protocol's own pings are the sign of life here, and the server's: nothing is sent in quiet.
+            async for frames in batches(self._feed, self._limits.heartbeat_seconds):
+                if not await written(self._send(frames), self._limits.write_seconds):
+                    logger.info("A client took nothing of its stream for %g s", self._limits.write_seconds)
+                    return None
+                last = frames[-1] if frames else last
+        except TreadleError as error:
+            logger.warning("A stream ended with %s: %s", error.code, error, extra={"code": error.code})
+            await written(self._websocket.send_text(failure_frame(error).text), self._limits.write_seconds)
+            return _BROKEN, error.code
+        except WebSocketDisconnect:
+            return None
+        if self._refused:
+            return _UNSUPPORTED, "only ping and stream_ping are understood"
+        return _ENDS.get(last["type"])
+
+    async def _send(self, frames: list[Frame]) -> None:
+        for frame in frames:
+            if self._frames.needs_read(frame):
+                made = await to_thread.run_sync(self._frames.of, frame)
+            else:
+                made = self._frames.of(frame)
+            for each in made:
+                await self._websocket.send_text(each.text)
+
+    async def _listen(self) -> None:
+        """Answer pings until the client goes, or says something else."""
+        while True:
+            message = await self._websocket.receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            pong = _PONGS.get(message.get("text") or "")
+            if pong is None:
+                self._refused = True
+                return
+            # Waits as every write: a client that pings and takes nothing is not read any further.
+            if not await written(self._websocket.send_text(pong), self._limits.write_seconds):
+                return
+
+
+def _caller(websocket: WebSocket) -> Principal:
+    ticket = websocket.query_params.get("ticket")
+    if ticket is None:
+        return authenticate(websocket)
+    raw: bytes = websocket.scope["raw_path"]
+    return hosted(websocket).tickets.redeem(ticket, raw.partition(b"?")[0].decode("latin-1"))
+
+
+def _wanted(query: Mapping[str, str]) -> tuple[Wanted, str | None]:
+    """Read what a client asks for, in our words or in those of the contract."""
+    depth = query.get("depth", "0")
+    if not (depth.isascii() and depth.isdigit() and len(depth) <= 2 and int(depth) <= _DEPTH_MAX):
+        raise InvalidInput(
+            f"depth is a whole number from 0 to {_DEPTH_MAX}, not {shorten(depth)}",
+            code="invalid_request",
+            path="$.depth",
+        )
+    silent = _flag(query, "include_silent") or _flag(query, "includeSilent")
+    after = query.get("after") or None
+    journal = _flag(query, "journal") or after is not None
+    return Wanted(silent, int(depth), _flag(query, "reasoning"), journal), after
+
+
+def _flag(query: Mapping[str, str], name: str) -> bool:
+    given = query.get(name, "")
+    if given not in _FLAGS:
+        raise InvalidInput(f"{name} is true or false, not {shorten(given)}", code="invalid_request", path=f"$.{name}")
+    return _FLAGS[given]
+
+
+def _begin(who: Principal, thread_id: str, after: str | None) -> tuple[Thread, StreamSubscription, Frame]:
+    """Return the thread, its stream and the first frame of it: what is wrong is said before the handshake. Blocks for reads."""
+    thread = visible(who, thread_id)
+    feed = thread.stream(after)
+    first = feed.next(0)
+    assert first is not None, "a stream begins with its snapshot"
+    return thread, feed, first
