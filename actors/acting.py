@@ -196,9 +196,12 @@ class Acting:
     def free(self, building: Building) -> None:
         """The end is durable: the execution is over, the slot is free."""
         start, self._start = self._start, None
-        if start is not None and self.entry.waiters:
-            for _, _, event in building.events:
-                if isinstance(event, ExecutionFinished | ExecutionLost):
+        for _, _, event in building.events:
+            if isinstance(event, ExecutionFinished | ExecutionLost):
+                ended = self.services.ended
+                outcome = event.outcome if event.__class__ is ExecutionFinished else "lost"
+                ended[outcome] = ended.get(outcome, 0) + 1
+                if start is not None and self.entry.waiters:
                     self._last = record_of(start[1], start[0], event, None)
         live = self.live
         if live is not None:

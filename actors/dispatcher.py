@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
@@ -124,6 +125,7 @@ class Dispatcher:
         self._put: Callable[[_Turn | _Stop], object] = self._line.put
         self._answers = _Answers(self._enter)
         self._suspects: dict[Mailbox, Mail] = {}
+        self._pinged_at: float | None = None
         self._workers = [
             threading.Thread(target=self._work, name=f"treadle-dispatcher-{number}", daemon=True)
             for number in range(workers)
@@ -159,6 +161,24 @@ class Dispatcher:
             return False
         self._put(_Call(call))
         return True
+
+    def ping(self) -> None:
+        """Ask a worker for a sign of life; any worker, never blocks. A ping still unanswered is not repeated."""
+        if self._workers and self._pinged_at is None:
+            self._pinged_at = time.monotonic()
+            self.call(self._pong)
+
+    def silent_for(self) -> float:
+        """Return the seconds for which a ping has gone unanswered, 0 when the last one was answered."""
+        pinged_at = self._pinged_at
+        return 0.0 if pinged_at is None else time.monotonic() - pinged_at
+
+    def line_length(self) -> int:
+        """Return about how many turns stand in line."""
+        return self._line.qsize()
+
+    def _pong(self) -> None:
+        self._pinged_at = None
 
     def crashed(self, mailbox: Mailbox, mail: Mail, error: BaseException) -> None:
         """Pass a crash on to `on_crash`; a mailbox's to call, never raises."""

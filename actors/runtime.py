@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, shorten
 from ..protocol.ids import check_id
-from ..protocol.limits import LOOP_SILENT_S, RELEASE_TIMEOUT_S, WORKERS_MAX
+from ..protocol.limits import RELEASE_TIMEOUT_S, WORKERS_MAX
 from ..protocol.triggers import Delete, Terminate
 from . import forking
 from .apart import apart, awaited_apart, runs_loop
@@ -23,6 +23,7 @@ from .creating import create_thread
 from .directory import Directory
 from .dispatcher import Dispatcher
 from .handle import Thread
+from .health import Counts, counts, readiness
 from .hub import Hub
 from .listing import ThreadPage, list_threads
 from .loops import LoopHost
@@ -182,6 +183,7 @@ class Runtime:
         services.agents = self._agents
         services.closing = False
         services.running = {}
+        services.ended = {}
         services.idle_callbacks = []
         services.clock = self._clock
         services.timers = self._clock.timers()
@@ -363,21 +365,12 @@ class Runtime:
         services = self._services
         if services is None or services.closing:
             return False, ["runtime_closed"]
-        reasons = []
-        failure = services.store.failure()
-        if failure is not None:
-            reasons.append(failure.code)
-        closed = services.loop.loop.is_closed()
-        if closed or services.loop.silent_for() > LOOP_SILENT_S:
-            reasons.append("loop_closed" if closed else "loop_silent")
-        blocked = [
-            entry.thread_id
-            for entry in services.directory.entries()
-            if entry.snapshot is not None and entry.snapshot.blocked is not None
-        ]
-        if blocked:
-            reasons.append(f"blocked: {', '.join(sorted(blocked)[:10])}")
+        reasons = readiness(services)
         return not reasons, reasons
+
+    def counts(self) -> Counts:
+        """Count what was done since the open, and what is at hand; looks at every thread in use, and never at the store."""
+        return counts(self._parts())
 
     def _parts(self, *, taking: bool = False) -> Services:
         if self._services is None:

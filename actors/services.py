@@ -68,7 +68,7 @@ class Services:
     """The shared parts; filled once, by the runtime, before any mail."""
 
     __slots__ = (
-        "__weakref__", "agents", "boot", "clock", "closing", "directory", "dispatcher", "hub", "idle_callbacks", "loop",
+        "__weakref__", "agents", "boot", "clock", "closing", "directory", "dispatcher", "ended", "hub", "idle_callbacks", "loop",
         "options", "pool", "release_lane", "report", "running", "store", "supervisor", "timers", "verifier", "waits",
     )  # fmt: skip
 
@@ -92,6 +92,7 @@ class Services:
         Callable[[], object]
     ]  # of a close that waits: called when executions begin and end, and threads rest
     running: dict[str, Execution]  # executions whose body is out, by id
+    ended: dict[str, int]  # executions since the open, by outcome; `lost` for those without one
     report: Callable[[str, Mapping[str, object]], None]
 
 

@@ -360,6 +360,7 @@ class Supervisor:
         if not self._sweeping:
             return
         try:
+            self._services.dispatcher.ping()
             self._services.dispatcher.sweep(self._services.directory.mailboxes())
             self._services.directory.passivate_idle()
             self._services.loop.ping()

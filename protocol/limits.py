@@ -59,6 +59,7 @@ RESIDENT_MAX: Final = 20_000  # idle actors kept
 RETRY_FIRST_S: Final = 0.05  # a refused FINISH is tried again after this, doubling
 RETRY_LAST_S: Final = 5.0
 LOOP_SILENT_S: Final = 1.0  # a loop that answers no ping for this long is named by `explain()`
+DISPATCHER_SILENT_S: Final = 5.0  # a dispatcher whose line takes longer makes the runtime not ready
 
 WORKERS_MAX: Final = 32  # plain-function bodies at once
 CALLS_MAX: Final = 1_024  # functions of one execution that have workers or wait for one

@@ -9,7 +9,7 @@ from ..protocol.errors import OutcomeUnknown, StorageFull, TreadleError
 from .batch import Answer, Batch, Confirm, tell
 
 if TYPE_CHECKING:
-    from .store import Boot, Store, View
+    from .store import Boot, Store, StoreCounts, View
 
 __all__ = ["FaultyStore", "Kind"]
 
@@ -80,6 +80,10 @@ class FaultyStore:
     def backlog(self) -> int:
         """Return how much the store behind has not answered yet."""
         return self.store.backlog()
+
+    def counts(self) -> StoreCounts:
+        """Count what the store behind wrote."""
+        return self.store.counts()
 
     def close(self) -> None:
         """Close the store behind."""

@@ -19,7 +19,7 @@ from .lmdb_engine import LmdbEngine
 from .lmdb_errors import copy_error, read_error
 from .lmdb_view import LmdbView
 from .owner import OwnerLock
-from .store import Boot
+from .store import Boot, StoreCounts
 from .writer import Writer
 
 __all__ = ["READERS_MAX", "LmdbStore", "open_here"]
@@ -139,6 +139,11 @@ class LmdbStore:
         """Return how many batches and barriers have not been answered yet."""
         writer = self._writer
         return 0 if writer is None else writer.backlog()
+
+    def counts(self) -> StoreCounts:
+        """Count what this opening wrote."""
+        writer = self._writer
+        return StoreCounts() if writer is None else writer.counts()
 
     def close(self) -> None:
         """Write and answer everything handed over, wait a while for views, let go of the directory; idempotent.

@@ -16,7 +16,7 @@ from .batch import COMMITTED, Answer, Batch, Confirm, tell
 from .head import conflict_over, judge, pack_row, thread_key
 from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
 from .schema import pack_boot
-from .store import Boot, Rows
+from .store import Boot, Rows, StoreCounts
 from .tables import KEY_BYTES_MAX, Table
 from .writer import Barriers, Writer
 
@@ -130,6 +130,11 @@ class MemoryStore:
         """Return how many batches and barriers have not been answered yet."""
         writer = self._writer
         return 0 if writer is None else writer.backlog()
+
+    def counts(self) -> StoreCounts:
+        """Count what this opening wrote."""
+        writer = self._writer
+        return StoreCounts() if writer is None else writer.counts()
 
     def close(self) -> None:
         """Write and answer all that waits, then close; the contents stay for the next `open()`."""

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..protocol.errors import TreadleError
     from .batch import Batch, Confirm
 
-__all__ = ["Boot", "Rows", "Store", "View"]
+__all__ = ["Boot", "Rows", "Store", "StoreCounts", "View"]
 
 Rows = list[tuple[bytes, bytes]]
 
@@ -20,6 +20,24 @@ class Boot(NamedTuple):
 
     number: int
     id: str
+
+
+class StoreCounts(NamedTuple):
+    """What one opening of a store has written.
+
+    Attributes:
+        waiting: batches and barriers that have not been answered.
+        groups: groups of batches, each written as one.
+        batches: in them.
+        seconds: that their writing took, together.
+        sizes: groups by the bits of their size less one: of 1 batch, 2, 3 to 4, 5 to 8, and so on.
+    """
+
+    waiting: int = 0
+    groups: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    sizes: tuple[int, ...] = ()
 
 
 class View(Protocol):
@@ -110,6 +128,10 @@ class Store(Protocol):
 
     def backlog(self) -> int:
         """Return how many batches and barriers have not been answered yet."""
+        ...
+
+    def counts(self) -> StoreCounts:
+        """Count what this opening wrote."""
         ...
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
+import time
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
@@ -22,6 +23,7 @@ from ..protocol.errors import InternalError, StoreClosed, StoreFailed, TreadleEr
 from ..protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
 from .batch import COMMITTED, Answer, Batch, Confirm, refused, tell
 from .points import AFTER_COMMIT, reach
+from .store import StoreCounts
 
 __all__ = ["Barriers", "Engine", "Writer"]
 
@@ -78,6 +80,10 @@ class Writer:
         self._next: Batch | _Barrier | None = None  # taken from the queue, did not fit the last group
         self._group: list[Batch] = []
         self._answered_in_group = 0
+        self._groups = 0
+        self._batches = 0
+        self._seconds = 0.0
+        self._sizes = [0] * GROUP_BATCHES_MAX.bit_length()
         self._accepted = 0
         self._answered = 0
         self._ended = False
@@ -115,6 +121,10 @@ class Writer:
     def backlog(self) -> int:
         """Return how many batches and barriers were accepted and not yet answered."""
         return self._accepted - self._answered
+
+    def counts(self) -> StoreCounts:
+        """Count what was written."""
+        return StoreCounts(self.backlog(), self._groups, self._batches, self._seconds, tuple(self._sizes))
 
     def close(self) -> None:
         """Take nothing more, write and answer everything queued, end the worker. Blocks; idempotent.
@@ -180,7 +190,9 @@ class Writer:
         self._answered_in_group = 0
         answers: list[Answer] = []
         if self._failed is None:
+            began = time.perf_counter()
             failed = self._engine.write(group, self._barriers, answers)
+            self._count(len(group), time.perf_counter() - began)
             if failed is not None:
                 self._fail(failed)
             assert len(answers) == len(group), (len(answers), len(group))
@@ -193,6 +205,12 @@ class Writer:
             self._answered += 1
             tell(batch.confirm, answer)
         self._group = []
+
+    def _count(self, size: int, seconds: float) -> None:
+        self._groups += 1
+        self._batches += size
+        self._seconds += seconds
+        self._sizes[(size - 1).bit_length()] += 1
 
     def _gather(self, first: Batch) -> list[Batch]:
         group = [first]

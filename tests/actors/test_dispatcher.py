@@ -451,3 +451,30 @@ def test_a_loop_gets_one_wake_for_all_turns_that_stand_in_line_and_none_is_kept_
     finally:
         forget_burst(loop)
         loop.close()
+
+
+def test_a_worker_that_is_held_up_is_silent_until_it_goes_on() -> None:
+    dispatcher = Dispatcher()
+    held, goes_on = threading.Event(), threading.Event()
+    dispatcher.start()
+    dispatcher.call(lambda: (held.set(), goes_on.wait(GUARD)))
+    assert held.wait(GUARD)
+    dispatcher.ping()
+    dispatcher.ping()
+
+    assert dispatcher.silent_for() > 0
+    assert dispatcher.line_length() == 1
+
+    goes_on.set()
+    answered = threading.Event()
+    dispatcher.call(answered.set)
+    assert answered.wait(GUARD)
+    assert dispatcher.silent_for() == 0
+    dispatcher.stop()
+
+
+def test_a_dispatcher_without_workers_is_never_silent() -> None:
+    dispatcher = ManualDispatcher()
+    dispatcher.ping()
+
+    assert (dispatcher.silent_for(), len(dispatcher)) == (0, 0)

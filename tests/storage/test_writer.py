@@ -310,3 +310,17 @@ def test_everything_is_answered_exactly_once_and_in_order_whatever_raises(
     # A refusal comes on the spot and so may overtake; without a failure nothing does.
     if not {"raise", "forget", "give up"} & {*acts}:
         assert order == list(range(expected))
+
+
+def test_groups_are_counted_by_their_size() -> None:
+    writer, answers = Writer(Engine()), Answers()
+    for count in (1, 2, 3, 4, 5):
+        fill(writer, answers, count)
+        drain(writer)
+
+    counts = writer.counts()
+
+    assert (counts.groups, counts.batches, counts.waiting) == (5, 15, 0)
+    assert counts.sizes[:5] == (1, 1, 2, 1, 0)
+    assert len(counts.sizes) == 1 + (GROUP_BATCHES_MAX - 1).bit_length()
+    assert counts.seconds >= 0
