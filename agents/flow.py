@@ -60,11 +60,14 @@ class SessionEnd(NamedTuple):
 class Course:
     """Where the whole loop is to go after the current operation: one for a root flow and all of its sub-prompts."""
 
-    __slots__ = ("arrived", "forced", "handoff", "session_end", "stopped_by", "sub_prompts", "transcript")
+    __slots__ = ("arrived", "forced", "handoff", "session_end", "since", "stopped_by", "sub_prompts", "transcript")
 
     def __init__(self, execution: Execution) -> None:
         self.transcript = Transcript(execution.history)
         self.arrived: list[Message] = []  # joined, and not looked at by the loop yet
+        self.since = (
+            execution.started_at
+        )  # what tools said before is past: the lost execution's that is gone on with is not
         self.forced: SideName | None = None
         self.handoff: Handoff | None = None
         self.session_end: SessionEnd | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 from ..actors.failing import ExecutionFailed
 from ..actors.fence import ExecutionFenced
+from ..actors.reads import execution_page
 from ..protocol.errors import TreadleError, Unavailable
 from ..protocol.messages import draft_message
 from .flow import Flow, other_side
@@ -44,6 +45,8 @@ logger = logging.getLogger("treadle")
 
 TOTAL_STEPS_MAX: Final = 250
 """Model steps of one execution, unless a side's own limit is larger (contract F.3)."""
+
+_RESUMED_MAX: Final = 16  # executions in a row of which each goes on with a lost one
 
 _SESSION_ENDS: Final = frozenset({"max_session_turns"})
 
@@ -161,6 +164,8 @@ class _StepLoop:
         if flow.session is None:
             await session.follow(flow.agent)
             flow.session = session
+            if not messages:
+                flow.course.since = _begun(self._execution)
             flow.side = session.side or ("b" if flow.agent.side_a.backing == "human" else "a")
             flow.prompt_path = _root_path(flow)
         self._spoken = False
@@ -264,6 +269,16 @@ class _StepLoop:
 _WITHOUT_JOINING: Final = frozenset({Next.END, Next.FAIL, Next.CANCEL, Next.HANDOFF})
 _ACTS: Final = frozenset({Next.MODEL, Next.HANDLER})
 _STAYS: Final = frozenset({Next.AGAIN, Next.SWITCH, Next.HANDOFF})
+
+
+def _begun(execution: Execution) -> int:
+    """Return when the execution began that this one goes on with after a loss: what was called there must not be again."""
+    since = execution.started_at
+    for record in execution_page(execution.services, execution.entry, limit=_RESUMED_MAX).executions:
+        since = min(since, record.started_at)
+        if record.cause != "recovery":
+            break
+    return since
 
 
 def _root_path(flow: Flow) -> list[str]:

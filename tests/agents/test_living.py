@@ -64,7 +64,23 @@ def test_a_lost_execution_goes_on_from_its_history_where_the_agent_resumes() -> 
             ("user", "go"), ("assistant", None),
             ("tool", "The outcome of this call is unknown: its execution was lost."), ("assistant", "Where was I?"),
         ]  # fmt: skip
-        assert len(model.requests) == 2
+        # The model reads what it called, and that nobody knows what came of it: it must not do it again unawares.
+        assert [one.role for one in model.requests[1].messages] == ["system", "user", "assistant", "tool"]
+
+
+def test_an_execution_that_was_lost_twice_still_reads_what_its_first_life_called() -> None:
+    """Contract F.3 orphans: and the one after that does not any more."""
+    agent, model = beside_a_human(
+        call("die", "c1"), call("die", "c2"), "Where was I?", "And now?", tools=[die], on_lost="resume"
+    )
+    with Play(agent) as play:
+        assert play.say().status == "interrupted"
+        until(play, "idle", "stop_on_response")
+        roles = [one.role for one in model.requests[2].messages]
+        assert roles == ["system", "user", "assistant", "tool", "assistant", "tool"]
+
+        play.say("next")
+        assert [one.role for one in model.requests[3].messages] == ["system", "user", "assistant", "user"]
 
 
 def test_two_sides_go_on_with_the_one_whose_turn_it_was() -> None:
