@@ -354,6 +354,11 @@ class Runtime:
         return self._clock
 
     @property
+    def agents(self) -> list[str]:
+        """The names of its agents, sorted."""
+        return sorted(self._agents)
+
+    @property
     def boot_id(self) -> str:
         """The id of this opening, as first frames carry it. Raises: RuntimeClosed: it was never open."""
         return self._parts().boot.id

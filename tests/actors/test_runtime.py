@@ -44,6 +44,14 @@ async def quiet(state: ThreadState) -> None:
     """End at once."""
 
 
+def test_a_runtime_names_its_agents_in_order() -> None:
+    @agent
+    async def another(state: ThreadState) -> None:
+        """End at once."""
+
+    assert Runtime(MemoryStore(), agents=[quiet, another]).agents == ["another", "quiet"]
+
+
 def closing(hosted: Runtime, **options: Any) -> Reply[None]:
     """Close on a worker of its own."""
     closed: Reply[None] = Reply()
