@@ -95,13 +95,15 @@ class ChangeSubscription(Feed[Frame]):
         number = -1
         if given is None:
             number = 0
+        elif given == "latest":
+            self._after = number = published
         elif type(given) is int:
             number = given
         elif isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= 19:
             number = int(given)
         if not 0 <= number <= _NUMBER_MAX:
             raise InvalidInput(
-                f"a change number is a whole number >= 0, not {shorten(given)}",
+                f"a change number is a whole number >= 0, or latest, not {shorten(given)}",
                 code="invalid_cursor",
                 value=shorten(given),
             )

@@ -345,7 +345,7 @@ class Runtime:
         return reply
 
     def events(self, after: int | str | None = None) -> ChangeSubscription:
-        """Follow the status of all threads: each changed thread's latest status once; resumable by change number."""
+        """Follow the latest status of all changed threads: after a change number, or `latest` for what comes from now on."""
         return self._parts().hub.changes(after)
 
     @property

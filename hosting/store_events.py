@@ -68,6 +68,9 @@ def _begin(runtime: Runtime, after: str | None) -> tuple[ChangeSubscription, lis
         found = [] if first is None else [first]
     except TimeoutError:
         found = []
+    if after == "latest":
+        reached = found[0].get("change") if found else None
+        after = str(feed.cursor if reached is None else reached - 1)
     return feed, found, Frame(type="changes", after=int(after or 0), boot_id=runtime.boot_id)
 
 
@@ -84,7 +87,7 @@ router = APIRouter()
 async def store_events(
     request: Request,
     who: Annotated[Principal, Depends(principal)],
-    after: Annotated[str | None, Query(description="the last change number applied")] = None,
+    after: Annotated[str | None, Query(description="the last change number applied; `latest`: none before now")] = None,
     last_event_id: Annotated[str | None, Header(description="the same, as a browser sends it; it wins")] = None,
 ) -> Response:
     """Follow the status of all threads that the caller sees: the latest of each, and every thread anew as it changes."""

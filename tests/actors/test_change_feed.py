@@ -94,6 +94,16 @@ def test_a_reader_resumes_after_the_number_that_it_kept(world: World, after: int
     assert brief(drain(world.hub.changes(after))) == [(4, "two", "running")]
 
 
+def test_a_reader_of_the_latest_gets_what_changes_from_now_on(world: World) -> None:
+    one, _ = world.create("one"), world.create("two")
+    feed = world.hub.changes("latest")
+    assert (drain(feed), feed.cursor) == ([], 2)
+
+    world.run(one, start())
+
+    assert brief(drain(feed)) == [(3, "one", "running")]
+
+
 def test_numbers_are_read_once_all_before_them_are_published(world: World) -> None:
     one, two = world.create("one"), world.create("two")
     feed = world.hub.changes(2)
