@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from ..protocol.errors import shorten
 
-__all__ = ["breaches", "problems_of"]
+__all__ = ["breaches", "problems_of", "shown_path"]
 
+_PATH_SHOWN: Final = 200  # characters of a path; a model may write a key of a megabyte
 _DEPTH_MAX: Final = 64  # of schemas within schemas; a reference to itself would never end
 
 
@@ -35,9 +37,15 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
-def breaches(value: object, schema: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return where and how JSON data does not fit a schema: paths joined by dots, `$` for the whole."""
-    return [(path or "$", msg) for path, msg in _check(value, schema, "", schema, _DEPTH_MAX)]
+def breaches(value: object, schema: Mapping[str, object], most: int | None = None) -> list[tuple[str, str]]:
+    """Return where and how JSON data does not fit a schema: paths joined by dots, `$` for the whole; the first `most`."""
+    found = islice(_check(value, schema, "", schema, _DEPTH_MAX), most)
+    return [(path or "$", msg) for path, msg in found]
+
+
+def shown_path(path: str) -> str:
+    """Return a path as it is shown, of a long one the end: it names the place as well."""
+    return path if len(path) <= _PATH_SHOWN else "…" + path[1 - _PATH_SHOWN :]
 
 
 def problems_of(schema: Mapping[str, object]) -> list[str]:
@@ -175,4 +183,4 @@ def _same(one: object, other: object) -> bool:
 
 
 def _at(path: str, part: object) -> str:
-    return f"{path}.{part}" if path else str(part)
+    return shown_path(f"{path}.{part}" if path else str(part))

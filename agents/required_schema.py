@@ -48,7 +48,7 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
         check_value(parsed)
     except TreadleError as error:
         raise ToolArgumentsInvalid([(str(error.details.get("path", "$")), error.message)]) from None
-    found = [] if required is None else breaches(parsed, required)
+    found = [] if required is None else breaches(parsed, required, PROBLEMS_MAX)
     if found:
-        raise ToolArgumentsInvalid(found[:PROBLEMS_MAX])
+        raise ToolArgumentsInvalid(found)
     return cast("JsonObject", parsed)

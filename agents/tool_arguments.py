@@ -14,6 +14,7 @@ from pydantic.json_schema import GenerateJsonSchema
 from ..protocol.errors import CallerError, InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
+from .json_schema import shown_path
 
 __all__ = ["Arguments", "ToolArgumentsInvalid", "arguments_text", "refused_by"]
 
@@ -52,7 +53,7 @@ def refused_by(error: ValidationError) -> ToolArgumentsInvalid:
     problems: list[tuple[str, str]] = []
     for found in error.errors(include_url=False, include_context=False, include_input=False)[:PROBLEMS_MAX]:
         msg = _IN_OUR_WORDS.get(found["type"])
-        path = ".".join(map(str, found["loc"])) or "$"
+        path = shown_path(".".join(map(str, found["loc"])) or "$")
         problem = (path, found["msg"] if msg is None else msg)
         if problem not in problems:
             problems.append(problem)

@@ -84,6 +84,17 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     assert breaches({"name": 1, "below": {"below": {"name": 1}}}, tree) == [("below.name", "Field required")]
 
 
+def test_a_long_key_is_not_written_out_for_each_problem_below_it() -> None:
+    lists = {"additionalProperties": {"type": "array", "items": {"type": "string"}}}
+    value = {"k" * 500_000: [1] * 1_000}
+
+    found = breaches(value, lists)
+
+    assert (len(found), len(breaches(value, lists, 20))) == (1_000, 20)
+    assert {len(path) for path, _ in found} == {200}
+    assert (found[0][0][0], found[-1][0][-5:]) == ("…", "k.999")
+
+
 def test_references_elsewhere_and_unknown_words_hold_nothing_back() -> None:
     assert breaches(1, {"$ref": "https://example.com/x", "format": "date", "type": "unknown"}) == []
     assert breaches(1, {"$ref": "#/$defs/none", "items": {}, "anyOf": 3, "required": 4, "properties": 5}) == []

@@ -264,3 +264,14 @@ def test_whatever_a_model_writes_is_taken_or_refused_in_words(given: object) -> 
 @given(st.dictionaries(st.text(), JSON))
 def test_the_text_of_a_dict_is_its_json(given: dict[str, object]) -> None:
     assert json.loads(arguments_text(given)) == given
+
+
+def test_a_long_name_is_shown_by_its_end() -> None:
+    def function(state: ThreadState, sizes: dict[str, list[int]]) -> None: ...
+
+    arguments = Arguments(function, "t", {"ThreadState": object})
+    with pytest.raises(ToolArgumentsInvalid) as refused:
+        arguments.check({"sizes": {"k" * 500_000: ["x"] * 100}})
+
+    assert {len(path) for path, _ in refused.value.problems} == {200}
+    assert len(str(refused.value)) < 10_000
