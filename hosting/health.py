@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from fastapi import APIRouter, Request
 from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+from starlette.responses import Response
 
 from .hosted import hosted
-
-if TYPE_CHECKING:
-    from starlette.responses import Response
 
 __all__ = ["router"]
 
 router = APIRouter(tags=["operations"])
 
 _FRESH = {"cache-control": "no-store"}
+
+
+class Readiness(BaseModel):
+    """Whether work can be taken and finished, and the codes of why not."""
+
+    ready: bool
+    reasons: list[str]
 
 
 @router.get("/healthz", response_class=JSONResponse, summary="Say that the process answers")
@@ -29,7 +33,7 @@ async def healthz() -> dict[str, str]:
     "/readyz",
     response_class=JSONResponse,
     summary="Say whether work can be taken and finished",
-    responses={503: {"description": "It cannot; `reasons` say why."}},
+    responses={200: {"model": Readiness}, 503: {"model": Readiness, "description": "It cannot; `reasons` say why."}},
 )
 async def readyz(request: Request) -> Response:
     """Say whether the runtime can take and finish work: for whoever sends requests here or elsewhere. Needs no token.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..actors import Runtime
     from .auth import Auth
+    from .tickets import Tickets
 
 __all__ = ["Hosted", "Limits", "hosted"]
 
@@ -50,12 +51,13 @@ class Limits:
 class Hosted:
     """What one app serves, `app.state.treadle`; made once by `create_app`."""
 
-    __slots__ = ("auth", "limits", "runtime")
+    __slots__ = ("auth", "limits", "runtime", "tickets")
 
-    def __init__(self, runtime: Runtime, auth: Auth, limits: Limits) -> None:
+    def __init__(self, runtime: Runtime, auth: Auth, limits: Limits, tickets: Tickets) -> None:
         self.runtime = runtime
         self.auth = auth
         self.limits = limits
+        self.tickets = tickets
 
 
 def hosted(connection: HTTPConnection) -> Hosted:

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from .auth import Principal, principal
 from .hosted import hosted
-from .problems import Refused
+from .problems import Refused, problems
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,7 +102,12 @@ def _writes(counts: Counts) -> Iterator[Metric]:
     yield sizes
 
 
-@router.get("/metrics", response_class=Response, summary="Metrics for Prometheus")
+@router.get(
+    "/metrics",
+    response_class=Response,
+    summary="Metrics for Prometheus",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}, **problems(403)},
+)
 async def metrics(request: Request, who: Principal = Depends(principal)) -> Response:  # noqa: B008 - FastAPI's form
     """Show what the runtime counts, as Prometheus reads it; for an admin, since it tells of everybody's work."""
     if who.kind != "admin":

@@ -54,6 +54,7 @@ _STATUSES: tuple[tuple[type[TreadleError], int], ...] = (
 _BY_CODE = {"unauthenticated": 401}
 _OF_HTTP = {404: "route_not_found", 405: "method_not_allowed", 413: "limit_exceeded"}
 _RETRY_AFTER_S = "1"
+_ENVELOPES = frozenset({"USER_MESSAGES_INPUT", "STEERING_INPUT", "INTERRUPTION_REQUEST"})
 _OURS = frozenset({"type", "title", "status", "detail", "code"})
 
 
@@ -177,9 +178,13 @@ def handle_errors(app: FastAPI) -> None:
     async def invalid(_request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         first = error.errors()[0]
-        path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"][1:])
-        place = f"{first['loc'][0]} {path}" if first["loc"] else path
-        return problem_of(400, "invalid_request", f"{first['msg']} at {place}"[:500], path=path[:200])
+        if first["type"] == "json_invalid":
+            return problem_of(400, "invalid_request", "the body is no JSON", position=first["loc"][-1])
+        where, *parts = first["loc"] or ("request",)
+        # What tells envelopes apart is a place for pydantic, and none in the JSON.
+        inside = [part for part in parts if part not in _ENVELOPES]
+        path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inside)
+        return problem_of(400, "invalid_request", f"{first['msg']} at {where} {path}"[:500], path=path[:200])
 
     async def of_http(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -22,6 +22,7 @@ import uvicorn
 from ..protocol.errors import InvalidInput, TreadleError
 from .auth import is_loopback
 from .connections import Connection
+from .outlet import bound_writes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -74,6 +75,7 @@ def serve(
     """
     hosted: Hosted = app.state.treadle
     listening = _listen(host, port, needs_loopback=hosted.auth.is_open)
+    bound_writes(listening, hosted.limits.write_seconds)
     server = _Server(_config(app, hosted), lambda: _close(runtime, drain_timeout))
     # The signals first: whoever has read the address may send one.
     with listening, _switch_interval(SWITCH_INTERVAL_S), server.signals():
@@ -174,7 +176,8 @@ def _listen(host: str, port: int, *, needs_loopback: bool) -> socket.socket:
             code="invalid_option",
             value=host,
         )
-    made = socket.socket(family, socket.SOCK_STREAM)
+    # With its protocol, or asyncio leaves Nagle's algorithm on: every answer then waits 40 ms for an acknowledgement.
+    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
