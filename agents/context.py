@@ -86,7 +86,7 @@ def _snapshot(flow: Flow, prompt: Prompt, messages: Sequence[Message]) -> list[M
     if prompt.include_past_tools:
         return rows
     # A step must see what this execution's tools said, whatever joined meanwhile; earlier ones are past.
-    since = flow.course.since
+    since = flow.execution.started_at if flow.course.since is None else flow.course.since
     return [
         row.model_copy(update={"tool_calls": None}) if row.tool_calls and row.created_at < since else row
         for row in rows

@@ -60,18 +60,21 @@ class SessionEnd(NamedTuple):
 class Course:
     """Where the whole loop is to go after the current operation: one for a root flow and all of its sub-prompts."""
 
-    __slots__ = ("arrived", "forced", "handoff", "session_end", "since", "stopped_by", "sub_prompts", "transcript")
+    __slots__ = (
+        "arrived", "forced", "handoff", "open_calls", "session_end", "since", "stopped_by", "sub_prompts", "transcript",
+    )  # fmt: skip
 
     def __init__(self, execution: Execution) -> None:
         self.transcript = Transcript(execution.history)
         self.arrived: list[Message] = []  # joined, and not looked at by the loop yet
-        self.since = (
+        self.since: int | None = None  # when the lost execution began that this one goes on with
             execution.started_at
         )  # what tools said before is past: the lost execution's that is gone on with is not
         self.forced: SideName | None = None
         self.handoff: Handoff | None = None
         self.session_end: SessionEnd | None = None
         self.stopped_by: SideName | None = None
+        self.open_calls: set[str] = set()  # ids in use, at every depth: a further call must have another one
         self.sub_prompts = 0  # model requests of sub-prompts so far
 
 

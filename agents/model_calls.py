@@ -7,7 +7,7 @@ thousands. Whatever they send, each call that is stored can be stored, and is an
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ..protocol.limits import MIB
@@ -60,20 +60,25 @@ def clean(text: str) -> str:
 
 
 def bounded_calls(
-    calls: Sequence[ToolCall], new_id: Callable[[], str], redact: Callable[[str], str] = str
+    calls: Sequence[ToolCall],
+    new_id: Callable[[], str],
+    redact: Callable[[str], str] = str,
+    *,
+    taken: Iterable[str] = (),
 ) -> StepCalls:
     """Return the calls of a response as they may be stored.
 
     Args:
         calls: as the model wrote them.
         new_id: makes an id for a call that has none, the same one as another, or one that cannot be stored.
+        taken: ids that stand for other calls now, which a sub-prompt's model cannot know.
         redact: takes secrets out; an id that holds one is replaced, since it is found by as it is.
 
     Returns:
         The first calls that are within the limits; where there are more, a last call named `SURPLUS` stands for the rest.
     """
     kept: list[ToolCall] = []
-    known: set[str] = set()
+    known = set(taken)
     left = CALL_BYTES_MAX
     for call in calls:
         arguments, name = clean(call.arguments), clean(call.name)[:_NAME_MAX]

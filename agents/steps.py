@@ -118,7 +118,8 @@ async def _answered(flow: Flow, state: ThreadState, response: ModelResponse, mes
         said = "The response was empty: it has neither text nor a tool call. Answer in text, or call a tool."
         refused[calls.ids[0]] = refusal(said, "invalid_response")
     else:
-        calls = bounded_calls(response.tool_calls, flow.execution.new_id, state.scene.env.redactor.text)
+        redact = state.scene.env.redactor.text
+        calls = bounded_calls(response.tool_calls, flow.execution.new_id, redact, taken=flow.course.open_calls)
         if calls.surplus:
             said = (
                 f"{calls.surplus} further tool calls of this response were not run: it may have at most "

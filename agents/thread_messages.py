@@ -109,8 +109,10 @@ class ThreadMessages(StateParts):
         if scene is None:
             return access.append(draft)
         flow = scene.flow
-        if flow is not None and flow.depth:
-            draft["parent_id"], draft["depth"] = flow.parent_message_id, flow.depth
+        if flow is not None:
+            flow.course.open_calls.update(draft.get("calls", ()))
+            if flow.depth:
+                draft["parent_id"], draft["depth"] = flow.parent_message_id, flow.depth
         hooks = scene.hooks
         if not hooks.has("before_create_message") and not hooks.has("after_create_message"):
             return access.append(draft)

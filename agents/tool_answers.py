@@ -66,11 +66,14 @@ async def answer_calls(
         ExecutionCancelled: interrupted; the calls that had no result have one that says so.
     """
     answered: list[Answered] = []
+    open_calls = flow.course.open_calls
+    open_calls.update(call.id for call in calls)
     try:
         if store is not None:
             await store()
         for call in calls:
             one = await _answer(flow, state, call, refused.get(call.id), listed=listed)
+            open_calls.discard(call.id)
             answered.append(one)
     except asyncio.CancelledError:
         if flow.execution.abort_signal.aborted:

@@ -209,3 +209,30 @@ def test_an_interrupt_closes_the_calls_of_every_depth() -> None:
         stopped = [("error", "Execution stopped by user")]
         assert play.results() == {"c1": stopped, "c2": stopped}
         assert len(inner.requests) == 1
+
+
+def test_models_of_sub_prompts_may_use_the_id_of_the_call_that_runs_them() -> None:
+    """Contract F.1 one result: none of them knows the others' ids; each call has one of its own."""
+    innermost, _ = prompt("innermost", call("add", "c1", a=1, b=2), tools=[add])
+    sub, _ = prompt("sub", call("innermost", "c1"), tools=[innermost])
+    agent, _ = beside_a_human(call("sub", "c1"), "Done.", tools=[sub])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert [one.content for one in play.messages() if one.role == "tool"] == ["3", "3", "3"]
+        results = play.results()
+        assert len(results) == 3
+        assert all(len(found) == 1 for found in results.values())
+
+
+def test_a_model_may_use_the_id_of_a_call_that_a_tool_has_left_open() -> None:
+    """Contract F.1 one result: the injected one is closed at the end."""
+
+    @tool
+    async def opens(state: ThreadState) -> str:
+        await state.inject_message("assistant", tool_calls=[{"id": "c2", "function": {"name": "x", "arguments": "{}"}}])
+        return "open"
+
+    agent, _ = beside_a_human(call("opens", "c1"), call("add", "c2", a=1, b=2), "Done.", tools=[opens, add])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        assert [status for [(status, _)] in play.results().values()] == ["success", "error", "success"]
