@@ -68,8 +68,6 @@ class Course:
         self.transcript = Transcript(execution.history)
         self.arrived: list[Message] = []  # joined, and not looked at by the loop yet
         self.since: int | None = None  # when the lost execution began that this one goes on with
-            execution.started_at
-        )  # what tools said before is past: the lost execution's that is gone on with is not
         self.forced: SideName | None = None
         self.handoff: Handoff | None = None
         self.session_end: SessionEnd | None = None
