@@ -72,7 +72,8 @@ class Thread(ThreadReads):
 
         Args:
             content: a text, or a list of texts and messages; user messages only, at most 1 MiB each.
-            input_id: makes the call repeatable: the same id with the same content gets the first receipt again.
+            input_id: makes the call repeatable: the same id with the same content and `on_busy` gets the first receipt
+                again.
             on_busy: what to do where an execution owns the thread: `reject` it, `queue` it behind, `steer` the
                 execution with it, or `interrupt` the execution and run next.
             timeout: seconds that its execution may take.

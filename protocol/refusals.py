@@ -22,7 +22,7 @@ def repeat(state: State, prior: Prior | None, digest: bytes | None, given_id: st
         return refuse(state, prior.receipt)
     thread_id = state.facts.thread_id
     conflict = IdempotencyConflict(
-        f"id {given_id!r} of thread {thread_id!r} was accepted before with other content",
+        f"id {given_id!r} of thread {thread_id!r} was accepted before with other content, target, on_busy or hold",
         thread_id=thread_id,
         id=given_id,
     )
