@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from ..actors.fence import ExecutionFenced
 from ..protocol.errors import InvalidInput, shorten
 from .flow import flow_of
 
@@ -125,11 +126,14 @@ class ExecutionState:
 
         Raises:
             InvalidInput: `invalid_side`; `no_step_loop` in a plain callable, which has no sides.
+            ExecutionFenced: the execution is over.
         """
         if side not in ("a", "b"):
             raise InvalidInput(f"a side is 'a' or 'b', not {shorten(side)}", code="invalid_side", value=shorten(side))
         flow = self.flow
         if flow is None:
+            if self._execution.fenced:
+                raise ExecutionFenced(self.id)
             raise InvalidInput("a plain function has no sides to turn to", code="no_step_loop", execution_id=self.id)
         flow.force_turn(side)
 

@@ -6,6 +6,7 @@ import json
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
+from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_name
@@ -60,6 +61,7 @@ class ThreadTools(StateParts):
         Raises:
             InvalidInput: `tool_not_allowed`: the calling tool declares `uses`, and this is none of them; `no_step_loop`: a
                 plain function runs the thread; `invalid_name`, `invalid_value`.
+            ExecutionFenced: the execution is over.
         """
         checked = _checked_args(name, args)
         self._check_uses(name)
@@ -68,6 +70,8 @@ class ThreadTools(StateParts):
         if flow is not None:
             flow.tool_queue.append(QueuedTool(self._access.new_id(), name, checked))
             return Reply.of(None)
+        if self._execution is not None and self._execution.fenced:
+            raise ExecutionFenced(self._execution.id)
         if not isinstance(self._access, RestAccess) or scene.agent is None:
             raise InvalidInput(
                 f"agent {self._access.agent_id!r} is a plain function, which runs no queued tools",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call
+from treadle.actors.fence import ExecutionFenced
 from treadle.agents.models.seam import ToolCall
 from treadle.agents.tool import tool
 from treadle.agents.tool_result import ToolResult
@@ -344,3 +345,30 @@ def test_a_tool_that_invokes_itself_without_an_end_is_told_so(plain: bool) -> No
         assert play.say().reason == "stop_on_response"
         assert play.results() == {"c1": [("error", "Failed to execute tool: invoked tools are at most 8 deep")]}
         assert len(ran) == 9
+
+
+def test_a_state_whose_execution_is_over_says_so_in_every_verb() -> None:
+    """Contract I.4 stop_session late: code that kept a state, on a worker of its own, changes nothing any more."""
+    kept: list[ThreadState] = []
+
+    @tool
+    async def keeps(state: ThreadState) -> str:
+        kept.append(state)
+        return "kept"
+
+    agent, _ = beside_a_human(call("keeps"), "Done.", tools=[keeps])
+    with Play(agent) as play:
+        assert play.say().reason == "stop_on_response"
+        state = kept[0]
+        assert state.execution is not None
+        with pytest.raises(ExecutionFenced):
+            state.queue_tool("keeps")
+        with pytest.raises(ExecutionFenced):
+            state.execution.force_turn("a")
+        for late in (
+            state.inject_message("system", "late"), state.set_value("k", 1), state.invoke_tool("keeps"), state.stop_session(),
+            state.set_env("X", "late"), state.queue_message("late"),
+        ):  # fmt: skip
+            with pytest.raises(ExecutionFenced):
+                late.result(PATIENCE_S)
+        assert play.state() == ("idle", "stop_on_response")
