@@ -30,7 +30,8 @@ class Reporter:
 
     def tell(self, name: str, details: Mapping[str, object]) -> None:
         """Report something; any worker, never blocks."""
-        logger.warning("%s: %s", name, dict(details))
+        about = {"code": name, "thread_id": details.get("thread_id"), "execution_id": details.get("execution_id")}
+        logger.warning("%s: %s", name, dict(details), extra=about)
         if self._callback is None:
             return
         if getattr(self._callback, "immediate", False):
