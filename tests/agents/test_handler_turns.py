@@ -210,7 +210,7 @@ def test_an_execution_of_a_handler_takes_no_steer() -> None:
 
 
 def test_a_handler_that_cancels_its_own_task_has_had_its_turn() -> None:
-    """Contract E.6 throw: what it leaves behind does not arrive in the middle of the loop."""
+    """Contract E.6 failure: what it leaves behind does not arrive in the middle of the loop."""
 
     async def cancel(state: ThreadState, message: Any) -> None:
         task = asyncio.current_task()

@@ -273,7 +273,7 @@ def copied(**changes: Any) -> Callable[..., Any]:
      {"error_data": object()}, {"error_code": object()}],
 )  # fmt: skip
 def test_a_result_that_a_hook_filled_with_garbage_stays_as_it_was(kind: str, changes: dict[str, Any]) -> None:
-    """Contract E.7 errors: garbage inside of a result is garbage, too."""
+    """Contract E.7 failure: garbage inside of a result is garbage, too."""
     agent, _ = beside_a_human(
         [call("look", what="it"), call("look", "c2", what="dark")],
         "done",
@@ -294,7 +294,7 @@ def test_a_result_that_a_hook_filled_with_garbage_stays_as_it_was(kind: str, cha
      {"content": 5}, {"depth": "x", "created_at": None}],
 )  # fmt: skip
 def test_messages_that_a_hook_filled_with_garbage_stay_as_they_were(changes: dict[str, Any]) -> None:
-    """Contract E.7 errors: garbage inside of a message is garbage, too."""
+    """Contract E.7 failure: garbage inside of a message is garbage, too."""
     agent, model = beside_a_human(
         call("look", what="it"), "done", tools=[look], hooks=[made("filter_messages", copied(**changes))]
     )
@@ -307,7 +307,7 @@ def test_messages_that_a_hook_filled_with_garbage_stay_as_they_were(changes: dic
     "garbage", [{"role": "nobody"}, {"content": 5}, {"tool_calls": (5,)}, {"tool_calls": None}, {"attachments": (5,)}]
 )
 def test_what_a_model_is_told_is_no_garbage_of_a_hook(garbage: dict[str, Any]) -> None:
-    """Contract E.7 errors: the same for the messages as a model gets them."""
+    """Contract E.7 failure: the same for the messages as a model gets them."""
 
     def spoil(_state: ThreadState, messages: list[ModelMessage]) -> list[ModelMessage]:
         return [*messages, type(messages[-1])(**{"role": "user", **garbage})]
@@ -326,7 +326,7 @@ IN_A_STEP = sorted(HOOKS.keys() - {"after_thread_created", "before_update_messag
 def test_a_hook_that_meets_the_end_of_something_else_is_logged_and_the_run_goes_on(
     kind: str, ending: BaseException | None
 ) -> None:
-    """Contract E.7 errors: of another execution, whose state it had kept, or of its own task, which it cancelled."""
+    """Contract E.7 failure: of another execution, whose state it had kept, or of its own task, which it cancelled."""
 
     async def ends(_state: ThreadState, *given: Any) -> Any:
         if ending is not None:

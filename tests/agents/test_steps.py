@@ -278,7 +278,7 @@ def test_a_hook_may_change_a_row_with_calls_of_either_side_and_not_its_calls() -
     "ending", [asyncio.CancelledError(), ExecutionCancelled("another"), ExecutionFenced("another")]
 )
 def test_a_model_that_ends_as_if_interrupted_fails_the_run_with_words(ending: BaseException) -> None:
-    """Contract C.1 step_error; F.3 fatal: nobody interrupted it, so that it is an error like any other."""
+    """Contract C.1 step_error; F.3 step error: nobody interrupted it, so that it is an error like any other."""
 
     async def answer(_request: object) -> str:
         raise ending
@@ -308,7 +308,7 @@ def test_a_model_that_cancels_its_own_task_and_answers_has_answered() -> None:
 
 @pytest.mark.parametrize("delta", [TextDelta(""), ToolCallDelta(0, arguments="")], ids=["nothing", "a call"])
 def test_a_stream_without_an_end_keeps_the_loop_from_nobody(delta: Delta) -> None:
-    """Contract F.1 stops: its deltas are all there already, and still an interrupt comes through."""
+    """Contract C.1 aborted_by_user: its deltas are all there already, and still an interrupt comes through."""
     begun = threading.Event()
 
     def endless(_request: object) -> Iterator[Delta]:

@@ -212,7 +212,7 @@ def test_an_interrupt_closes_the_calls_of_every_depth() -> None:
 
 
 def test_models_of_sub_prompts_may_use_the_id_of_the_call_that_runs_them() -> None:
-    """Contract F.1 one result: none of them knows the others' ids; each call has one of its own."""
+    """Contract F.1 stored first: none of them knows the others' ids; each call has one of its own."""
     innermost, _ = prompt("innermost", call("add", "c1", a=1, b=2), tools=[add])
     sub, _ = prompt("sub", call("innermost", "c1"), tools=[innermost])
     agent, _ = beside_a_human(call("sub", "c1"), "Done.", tools=[sub])
@@ -225,7 +225,7 @@ def test_models_of_sub_prompts_may_use_the_id_of_the_call_that_runs_them() -> No
 
 
 def test_a_model_may_use_the_id_of_a_call_that_a_tool_has_left_open() -> None:
-    """Contract F.1 one result: the injected one is closed at the end."""
+    """Contract F.1 stored first: the injected one is closed at the end."""
 
     @tool
     async def opens(state: ThreadState) -> str:

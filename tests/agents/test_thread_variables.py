@@ -266,7 +266,7 @@ def test_a_source_of_users_that_fails_fails_the_call_that_needs_it(declared: Dec
 
 
 def test_a_source_of_users_that_would_end_the_process_ends_neither_it_nor_the_run(declared: Declared) -> None:
-    """Contract D.6 env: and what needs no variable of the user's goes on without them."""
+    """Contract D.6 env missing: and what needs no variable of the user's goes on without them."""
 
     def exits(user_id: str) -> dict[str, str]:
         raise SystemExit(1)

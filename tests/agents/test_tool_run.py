@@ -304,7 +304,7 @@ def test_a_tool_that_cancels_its_own_task_fails_nobody_but_itself(times: int, en
 
 @pytest.mark.parametrize("answered", ["c1", "c2"])
 def test_a_call_that_a_tool_has_answered_itself_keeps_that_result(answered: str) -> None:
-    """Contract F.1 tool errors; F.1 one result: also of a call whose turn has not come."""
+    """Contract F.1 tool errors; F.1 stored first: also of a call whose turn has not come."""
 
     @tool
     async def answers(state: ThreadState) -> str:
@@ -327,7 +327,7 @@ def test_a_call_that_a_tool_has_answered_itself_keeps_that_result(answered: str)
 
 @pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "plain"])
 def test_a_tool_that_invokes_itself_without_an_end_is_told_so(plain: bool) -> None:
-    """Contract I.4 depth: the ninth invocation is an error result."""
+    """Contract D.7 invoke_tool: the ninth invocation is an error result."""
     ran: list[int] = []
 
     @tool(name="again")
@@ -348,7 +348,7 @@ def test_a_tool_that_invokes_itself_without_an_end_is_told_so(plain: bool) -> No
 
 
 def test_a_state_whose_execution_is_over_says_so_in_every_verb() -> None:
-    """Contract I.4 stop_session late: code that kept a state, on a worker of its own, changes nothing any more."""
+    """Contract D.11 stop_session: code that kept a state, on a worker of its own, changes nothing any more."""
     kept: list[ThreadState] = []
 
     @tool
