@@ -7,8 +7,9 @@ stands in the transport, whose mark bounds it. Knows no format.
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from ..protocol.errors import CallerError, TreadleError
 from ..protocol.frames import Frame
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["batches", "bound_writes", "close_when", "failure_frame", "written"]
 
-T = TypeVar("T")
+logger = logging.getLogger("treadle")
 
 _BATCH_FRAMES = 64
 _BATCH_BYTES = 1 << 16  # the mark at which a transport asks to wait
@@ -74,14 +75,15 @@ def _fill(feed: Feed[Frame], frames: list[Frame]) -> TreadleError | None:
 
 
 async def written(sending: Awaitable[None], seconds: float) -> bool:
-    """Wait until a client took enough for the next write; False where it did not in its time, and is to be dropped."""
+    """Wait until a client took enough for the next write; False where it is gone, or did not in its time and is dropped."""
     try:
         async with asyncio.timeout(seconds):
             await sending
     except TimeoutError:
+        logger.info("A client took nothing of its stream for %g s and is dropped", seconds)
         return False
     except OSError:
-        return False  # it is gone
+        return False
     return True
 
 

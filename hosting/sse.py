@@ -112,10 +112,7 @@ class EventStream(Response):
 
     async def _write(self, send: Send, data: bytes, *, last: bool = False) -> bool:
         message = {"type": "http.response.body", "body": data, "more_body": not last}
-        if await written(send(message), self._limits.write_seconds):
-            return True
-        logger.info("A client took nothing of its stream for %g s and is dropped", self._limits.write_seconds)
-        return False
+        return await written(send(message), self._limits.write_seconds)
 
 
 async def _gone(receive: Receive) -> None:

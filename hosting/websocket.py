@@ -24,7 +24,7 @@ from .outlet import batches, close_when, failure_frame, written
 from .problems import problem, problem_of, problems
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from ..actors import Thread
     from ..actors.subscription import StreamSubscription
@@ -79,34 +79,34 @@ class MessageStream:
 
     async def run(self, first: Frame) -> None:
         """Send until the feed ends, the client goes or speaks garbage, or it takes nothing for too long."""
-        listening = close_when(self._listen, self._feed)
         try:
             await self._websocket.accept()
-            end = await self._send_all(first)
+            listening = close_when(self._listen, self._feed)
+            try:
+                end = await self._send_all(first)
+            finally:
+                listening.cancel()
+                await asyncio.wait((listening,))
         finally:
             self._feed.close()
-            listening.cancel()
-            await asyncio.wait((listening,))
         if end is not None:
-            await written(self._websocket.close(*end), self._limits.write_seconds)
+            await self._write(self._websocket.close(*end))
 
     async def _send_all(self, first: Frame) -> tuple[int, str] | None:
         """Return the close code and why; None where there is nobody to tell."""
         last = first
         try:
-            await self._websocket.send_text(first.text)
+            if not await self._write(self._websocket.send_text(first.text)):
+                return None
             # The protocol's own pings are the sign of life here, and the server's: nothing is sent in quiet.
             async for frames in batches(self._feed, self._limits.heartbeat_seconds):
-                if not await written(self._send(frames), self._limits.write_seconds):
-                    logger.info("A client took nothing of its stream for %g s", self._limits.write_seconds)
+                if not await self._write(self._send(frames)):
                     return None
                 last = frames[-1] if frames else last
         except TreadleError as error:
             logger.warning("A stream ended with %s: %s", error.code, error, extra={"code": error.code})
-            await written(self._websocket.send_text(failure_frame(error).text), self._limits.write_seconds)
-            return _BROKEN, error.code
-        except WebSocketDisconnect:
-            return None
+            told = await self._write(self._websocket.send_text(failure_frame(error).text))
+            return (_BROKEN, error.code) if told else None
         if self._refused:
             return _UNSUPPORTED, "only ping and stream_ping are understood"
         return _ENDS.get(last["type"])
@@ -120,6 +120,9 @@ class MessageStream:
             for each in made:
                 await self._websocket.send_text(each.text)
 
+    async def _write(self, sending: Coroutine[object, object, None]) -> bool:
+        return await written(_or_gone(sending), self._limits.write_seconds)
+
     async def _listen(self) -> None:
         """Answer pings until the client goes, or says something else."""
         while True:
@@ -131,8 +134,17 @@ class MessageStream:
                 self._refused = True
                 return
             # Waits as every write: a client that pings and takes nothing is not read any further.
-            if not await written(self._websocket.send_text(pong), self._limits.write_seconds):
+            if not await self._write(self._websocket.send_text(pong)):
                 return
+
+
+async def _or_gone(sending: Coroutine[object, object, None]) -> None:
+    """Send to a client; one that is gone is an error of the connection, however the server says so."""
+    try:
+        await sending
+    except (WebSocketDisconnect, RuntimeError) as error:
+        # The second: the handshake was answered to nobody, or a close went before.
+        raise ConnectionResetError("the client is gone") from error
 
 
 def _caller(websocket: WebSocket) -> Principal:

@@ -82,6 +82,7 @@ def test_a_stream_begins_with_a_snapshot_without_an_id_and_then_has_the_journal(
     assert watching.response.headers["cache-control"] == "no-cache"
 
 
+@pytest.mark.slow
 def test_reconnecting_after_each_kind_of_frame_gives_the_journal(runtime: Runtime, thread: Thread) -> None:
     """Scenario 24: heartbeats, status and live frames move no cursor; the connections together are the journal."""
     kinds = {
@@ -126,6 +127,7 @@ def test_who_was_away_for_a_thousand_events_gets_these_and_then_what_happens(ser
     assert (live.id, live.data["message"]["content"]) == ("1:1002", "here again")
 
 
+@pytest.mark.slow
 def test_a_thousand_events_across_fifty_cut_connections_come_once_each(served: Served, thread: Thread) -> None:
     writer = threading.Thread(target=say, args=(thread, 1000), daemon=True)
     writer.start()
@@ -232,6 +234,7 @@ def test_a_client_that_goes_is_forgotten_at_once(served: Served, thread: Thread)
     assert hub.counts()["readers"] == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_takes_nothing_is_dropped_and_holds_nobody_up(
     runtime: Runtime, thread: Thread, caplog: pytest.LogCaptureFixture
 ) -> None:

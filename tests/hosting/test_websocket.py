@@ -265,6 +265,7 @@ def test_a_client_that_goes_is_forgotten_at_once(served: Served, thread: Thread)
     assert hub.counts()["readers"] == 0
 
 
+@pytest.mark.slow
 def test_a_client_that_pings_and_takes_nothing_is_dropped(runtime: Runtime, thread: Thread) -> None:
     """Its frames and its pongs stand in bounded buffers; then it is not read any more, then it is gone."""
     with Served(runtime, limits=Limits(write_seconds=0.2)) as served, socket.socket() as silent:
