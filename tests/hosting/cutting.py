@@ -29,7 +29,7 @@ class CuttingProxy:
         self.cuts = deque(cuts)
         self.cut = 0
         self.connections = 0
-        self._server_port = port
+        self.server_port = port
         self._listening = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
         self._open: list[socket.socket] = []
@@ -60,7 +60,11 @@ class CuttingProxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
-            server = socket.create_connection(("127.0.0.1", self._server_port))
+            try:
+                server = socket.create_connection(("127.0.0.1", self.server_port))
+            except OSError:
+                _end(client)  # the server is away; another may come to another port
+                continue
             budget = self.cuts.popleft() if self.cuts else None
             self.connections += 1
             with self._lock:
