@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 try:
     import fcntl
@@ -26,7 +26,7 @@ from .lmdb_errors import open_error
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["OWNER_FILE", "OwnerLock"]
+__all__ = ["OWNER_FILE", "LastOwner", "OwnerLock", "last_owner"]
 
 OWNER_FILE: Final = "treadle.lock"
 # One size for ever: rewriting the file in place needs no new room on a full disk.
@@ -34,6 +34,15 @@ _RECORD_BYTES: Final = 512
 DEAD_HOLDER_S: Final = 2.0  # for a lock that only a dead process's last fork still holds
 
 _log = logging.getLogger("treadle.storage")
+
+
+class LastOwner(NamedTuple):
+    """Who took a directory's lock last; `lives` says whether a process of that id does, None where it is of another host."""
+
+    pid: int
+    host: str
+    boot_id: str
+    lives: bool | None
 
 
 class OwnerLock:
@@ -82,6 +91,22 @@ class OwnerLock:
         except OSError as error:
             # The lock itself needs no room; all that a full disk costs here is the holder's name.
             _log.warning("the owner of %s could not be written down: %s", self._directory, error)
+
+
+def last_owner(directory: Path) -> LastOwner | None:
+    """Return who signed the lock last, None where nobody has. It takes no lock: that might turn an owner away."""
+    try:
+        file = os.open(directory / OWNER_FILE, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None  # a copy has none, and whoever may not read it learns that from the data
+    try:
+        holder = _read_holder(file)
+    finally:
+        os.close(file)
+    pid, host, boot_id = holder.get("pid"), holder.get("host"), holder.get("boot_id")
+    if type(pid) is not int or not isinstance(host, str) or not isinstance(boot_id, str):
+        return None
+    return LastOwner(pid, host, boot_id, not _is_dead(holder) if host == socket.gethostname() else None)
 
 
 def _lock(file: int) -> None:

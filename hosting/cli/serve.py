@@ -1,0 +1,107 @@
+"""Owns `treadle serve`: a runtime of what was named, and the service of it. Signals and streams are the server's."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...actors import Runtime
+from ...protocol.errors import InvalidInput
+from ...storage import LmdbStore
+from .ending import JsonOption, ending
+from .places import complete_path, given_path
+from .target import load_target
+
+if TYPE_CHECKING:
+    from .target import Served
+
+__all__ = ["serve"]
+
+
+@ending
+def serve(
+    target: Annotated[
+        str, typer.Argument(metavar="MODULE:NAME", help="An agent, a list of agents, or a Runtime.", show_default=False)
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data",
+            "-d",
+            help="Where threads are kept; made if missing.",
+            show_default=False,
+            parser=given_path,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; beyond this machine only with tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")] = 8642,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--token-file",
+            help="Lines of TOKEN, for an admin, or TOKEN USER_ID; mode 600.",
+            show_default=False,
+            parser=given_path,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    deadline: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="Seconds from SIGTERM in which executions may end by themselves.", show_default="the runtime's"
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Serve agents over HTTP until SIGTERM or Ctrl-C; prints the address once it
+    listens.
+
+    NAME is looked for in MODULE, which is imported as Python does from here. A
+    function without arguments is called for what it returns. A Runtime brings
+    its own store, so --data is for agents only.
+
+    The first signal lets executions end until the deadline, interrupts the
+    rest, and exits with 0; a second one exits at once, and the next start
+    recovers what was left.
+
+    \b
+    Examples:
+      treadle serve desk.agents:AGENTS --data data
+      treadle serve desk:runtime --port 0
+      treadle serve desk.agents:clerk -d data --host 0.0.0.0 --token-file tokens
+    """
+    # Before the user's module: what it says of the command line alone needs none.
+    from ..app import create_app
+    from ..server import serve as serve_app
+    from .token_file import read_tokens
+
+    auth = None if token_file is None else read_tokens(token_file)
+    runtime = _runtime(load_target(target), data)
+
+    def announce(address: str) -> None:
+        line = json.dumps({"address": address}) if as_json else f"Serving on {address}"
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    app = create_app(runtime, auth=auth)
+    with runtime:
+        code = serve_app(runtime, app, host, port, drain_timeout=deadline, announce=announce)
+    if code:
+        raise typer.Exit(code)
+
+
+def _runtime(served: Served, data: Path | None) -> Runtime:
+    if isinstance(served, Runtime):
+        if data is not None:
+            raise InvalidInput("a Runtime has its own store; leave --data out", code="invalid_option")
+        return served
+    if data is None:
+        raise InvalidInput("say with --data where threads are kept", code="invalid_option")
+    return Runtime(LmdbStore(data), agents=served)
