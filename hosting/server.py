@@ -7,6 +7,7 @@ round, a client would be cut off from the end that it waits for.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import os
@@ -23,6 +24,7 @@ from ..protocol.errors import InvalidInput, TreadleError
 from .auth import is_loopback
 from .connections import Connection
 from .outlet import bound_writes
+from .tracing import following
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +80,7 @@ def serve(
     bound_writes(listening, hosted.limits.write_seconds)
     server = _Server(_config(app, hosted), lambda: _close(runtime, drain_timeout))
     # The signals first: whoever has read the address may send one.
-    with listening, _switch_interval(SWITCH_INTERVAL_S), server.signals():
+    with listening, _switch_interval(SWITCH_INTERVAL_S), server.signals(), following(runtime):
         if hosted.auth.is_open:
             logger.warning("No tokens are configured: only this machine may call, and whoever does is an admin")
         (announce or _print)(_address(listening, host))
@@ -142,6 +144,13 @@ class _Server(uvicorn.Server):
             os._exit(128 + sig)
         self._ending = True
         self._signalled.put(sig)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let every stream, whose thread's last frame is on its way, come to its end; uvicorn would cut WebSockets off."""
+        under_way = set(self.server_state.tasks)
+        if under_way:
+            await asyncio.wait(under_way, timeout=LEAVING_S)
+        await super().shutdown(sockets)
 
     def _end(self) -> None:
         """Close the runtime on a worker of its own, while the loop serves on."""
