@@ -1,0 +1,94 @@
+"""Holds how streams end with their server: each with its last frame, whoever else is silent."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+from tests.hosting.served import Served
+from tests.hosting.service import WAITING, Service
+from tests.hosting.watching import Watching
+from treadle.actors import Runtime
+from treadle.agents import ThreadState, agent
+from treadle.storage import MemoryStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOSED = {"type": "closed", "complete": True}
+
+
+@agent
+async def nothing(state: ThreadState) -> None:
+    return
+
+
+def frames_of(client: ClientConnection) -> tuple[list[dict[str, object]], int]:
+    """Return all frames up to the end, and the close code."""
+    found: list[dict[str, object]] = []
+    with pytest.raises(ConnectionClosed) as caught:
+        collect(client, found)
+    assert caught.value.rcvd is not None, found
+    return found, caught.value.rcvd.code
+
+
+def collect(client: ClientConnection, found: list[dict[str, object]]) -> None:
+    while True:
+        found.append(json.loads(client.recv(30)))
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_under_its_watchers_sends_each_its_last_frame() -> None:
+    with Runtime(MemoryStore(), agents=[nothing]) as runtime, Served(runtime) as served, ExitStack() as stack:
+        for n in range(10):
+            runtime.create_thread(nothing, thread_id=f"t{n}").result()
+        addresses = [f"threads/t{n % 10}" for n in range(50)]
+        sse = [stack.enter_context(Watching(f"{served.url}/{path}/events")) for path in addresses]
+        everything = stack.enter_context(Watching(f"{served.url}/events"))
+        sockets = [stack.enter_context(connect(f"{served.ws}/{path}/stream")) for path in addresses]
+        for watching in [*sse, everything]:
+            watching.next("snapshot")
+
+        served.end()
+
+        assert [list(watching)[-1].data for watching in [*sse, everything]] == [CLOSED] * 51
+        ends = [frames_of(client) for client in sockets]
+        assert [(frames[-1], code) for frames, code in ends] == [(CLOSED, 1001)] * 50
+
+
+@pytest.mark.slow
+def test_a_signal_ends_twenty_streams_with_what_their_executions_came_to(tmp_path: Path) -> None:
+    """Scenario 27: the final frames are sent, each execution's end among them; exit code 0 within the deadline."""
+    with Service(tmp_path / "data", 1.0) as service, ExitStack() as stack:
+        sse, sockets = [], []
+        for n in range(10):
+            created = httpx.post(f"{service.url}/threads", json={"agent_id": WAITING, "thread_id": f"t{n}"})
+            assert created.status_code == 201, created.text
+            sse.append(stack.enter_context(Watching(f"{service.url}/threads/t{n}/events")))
+            address = f"{service.url.replace('http', 'ws', 1)}/threads/t{n}/stream"
+            sockets.append(stack.enter_context(connect(address)))
+            body = {"type": "USER_MESSAGES_INPUT", "messages": [{"role": "user", "content": "go"}]}
+            sent = httpx.post(f"{service.url}/threads/t{n}/inputs", json=body)
+            assert sent.status_code == 202, sent.text
+        for watching in sse:
+            watching.next("VALUE_CHANGED")
+
+        service.signal(signal.SIGTERM)
+
+        for watching in sse:
+            blocks = list(watching)
+            finished = next(block for block in blocks if block.name == "THREAD_EXECUTION_FINISHED")
+            assert finished.data["outcome"] == "cancelled"
+            assert blocks[-1].data == CLOSED
+        for client in sockets:
+            frames, code = frames_of(client)
+            assert (frames[-1], code) == (CLOSED, 1001)
+            assert [f["status"]["state"] for f in frames if f["type"] == "thread_status"][-1] == "idle"  # type: ignore[index]
+        assert service.ended() == 0
