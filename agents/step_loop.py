@@ -46,6 +46,8 @@ logger = logging.getLogger("treadle")
 TOTAL_STEPS_MAX: Final = 250
 """Model steps of one execution, unless a side's own limit is larger (contract F.3)."""
 
+_JOINS_MAX: Final = 64  # batches that join at one boundary; what still arrives then waits for the next
+
 _RESUMED_MAX: Final = 16  # executions in a row of which each goes on with a lost one
 
 _SESSION_ENDS: Final = frozenset({"max_session_turns"})
@@ -171,8 +173,16 @@ class _StepLoop:
         self._spoken = False
         await self._take(messages)
 
-    async def _take(self, messages: Sequence[Message]) -> None:
-        """Look at what has joined: it decides whose turn it is, and queued tools run before that."""
+    async def _take(self, messages: Sequence[Message], *, decided: bool = False) -> bool:
+        """Look at what has joined: it decides whose turn it is, and queued tools run before that.
+
+        Args:
+            messages: in order.
+            decided: what joined right before has decided it.
+
+        Returns:
+            Whether there was a message that decides it.
+        """
         flow, session = self._flow, self._session
         joined = await self._state.hook_joined(messages)
         queued = [message for message in joined if is_queued_tool(message)]
@@ -182,21 +192,28 @@ class _StepLoop:
             if flow.side_of(author).backing == "human":
                 session.count(author)
         if said:
-            # The first one's role says whose turn it is: the other side's (contract D.4).
-            flow.side = "a" if said[0].role == "user" else "b"
+            if not decided:
+                # The first one's role says whose turn it is: the other side's (contract D.4).
+                flow.side = "a" if said[0].role == "user" else "b"
             self._spoken = True
         elif not queued:
             self._spoken = True  # a resume, or what has no side: history is to be answered
         if queued:
             await run_joined_tools(flow, self._state, queued)
+        return bool(said)
 
     async def _join(self) -> bool:
-        """Let what has arrived join history, and look at it; say whether there was anything."""
+        """Let all that has arrived join history, and look at it; say whether there was anything."""
         course = self._flow.course
-        joined, course.arrived = course.arrived + await self._execution.consume(), []
-        if joined:
-            await self._take(joined)
-        return bool(joined)
+        any_joined = decided = False
+        for _ in range(_JOINS_MAX):
+            # One batch at a time, and nothing behind queued tools before these have run.
+            joined, course.arrived = course.arrived + await self._execution.consume(), []
+            if not joined:
+                break
+            any_joined = True
+            decided = await self._take(joined, decided=decided) or decided
+        return any_joined
 
     def _boundary(self, at: At, over: Over, trouble: Trouble) -> Boundary:
         flow, course = self._flow, self._flow.course

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.agents.ending_tools import add, forcing, over, two_prompts
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
 from treadle.agents.agent_definition import Agent
 from treadle.agents.handler import handler
 from treadle.agents.hook import hook
 from treadle.agents.side import Side
 from treadle.agents.testing.scripted_model import Pause
+from treadle.agents.thread_state import ThreadState
 from treadle.agents.tool import tool
-
-if TYPE_CHECKING:
-    from treadle.agents.thread_state import ThreadState
-
-
-from tests.agents.ending_tools import add, forcing, over, two_prompts
 
 # F.1, F.2: the order
 
@@ -80,6 +76,33 @@ def test_what_waits_joins_before_the_next_model_step_and_never_between_a_call_an
         ]  # fmt: skip
         assert [one.status for one in play.messages()] == ["completed"] * 7
         assert [one.content for one in model.requests[1].messages][-2:] == ["and quickly"] * 2
+
+
+def test_all_that_waits_joins_before_a_model_step_however_much_it_is() -> None:
+    """Contract D.4 drain: also what is more than one batch may hold, and what waits behind a queued tool."""
+
+    @tool
+    async def wait(state: ThreadState) -> str:
+        await state.request("go on")
+        return "went on"
+
+    @tool
+    async def later(state: ThreadState) -> str:
+        return "ran"
+
+    agent, model = beside_a_human(call("wait"), "I read it all.", tools=[wait, later])
+    with Play(agent) as play, play.thread.stream() as stream:
+        execution_id = play.submit()
+        opened = next(frame for frame in stream if frame["type"] == "REQUEST_OPENED")
+        for number in range(6):
+            play.thread.queue_message(f"{number}" * (1 << 20)).result(PATIENCE_S)
+        ThreadState.at_rest(play.thread).queue_tool("later").result(PATIENCE_S)
+        play.thread.queue_message("last").result(PATIENCE_S)
+        play.thread.respond(opened["request_id"], True).result(PATIENCE_S)
+        assert play.end(execution_id).reason == "stop_on_response"
+        told = [str(one.content)[:4] for one in model.requests[1].messages if one.role in ("user", "tool")]
+        assert told == ["go", "went", "0000", "1111", "2222", "3333", "4444", "5555", "ran", "last"]
+        assert len(model.requests) == 2
 
 
 def test_a_steer_that_was_accepted_while_the_model_spoke_is_answered_in_the_same_execution() -> None:
