@@ -9,13 +9,14 @@ RUN := $(VENV)/bin/python
 EVICTED := tests/actors
 EVICTED_SLOWLY := tests/scenarios tests/agents
 
-.PHONY: help demo example test slow check bench mutants clean
+.PHONY: help demo example serve test slow check bench mutants clean
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
 
 help:
 	@echo 'make demo     host 200 threads on real dialogues, kill the process halfway, reopen, compare'
 	@echo 'make example  talk to a support desk in the terminal; offline, or TREADLE_MODEL=openai:... TREADLE_API_KEY=...'
+	@echo 'make serve    the support desk as a service, with its console; prints the address (ARGS="--port 0")'
 	@echo 'make test     the fast tests, then the actor tests again with --always-evict'
 	@echo 'make slow     the slow tests: real kills, long explorations, wheels; more with --always-evict'
 	@echo 'make check    lint, format, types'
@@ -30,6 +31,9 @@ demo: $(VENV)/ready-demo
 # A provider's model needs more packages than the embedded one.
 example: $(VENV)/ready-$(if $(TREADLE_MODEL),models,demo)
 	@$(RUN) examples/support_desk/main.py $(ARGS)
+
+serve: $(VENV)/ready-serve
+	@$(RUN) examples/support_desk/service.py $(ARGS)
 
 test: $(VENV)/ready-test
 	@$(RUN) -m pytest -m 'not slow'
