@@ -9,6 +9,8 @@ So it may run beside work that goes on. Memory: the rows of one thread.
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -209,5 +211,15 @@ def main(arguments: list[str]) -> int:
     return 1 if report.broken else 0
 
 
+def command(arguments: list[str]) -> int:
+    """Run `main` in a process of its own: LMDB ends the one that meets a damaged page, and that is a finding, too."""
+    inner = "import sys; from treadle.storage.check import main; sys.exit(main(sys.argv[1:]))"
+    code = subprocess.run([sys.executable, "-c", inner, *arguments], check=False).returncode  # noqa: S603 - ourselves
+    if code >= 0:
+        return code
+    sys.stderr.write(f"{CorruptRecord.code}: LMDB met a damaged page and ended by {signal.Signals(-code).name}\n")
+    return 2
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(command(sys.argv[1:]))
