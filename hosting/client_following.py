@@ -217,7 +217,10 @@ class ChangeFollowing(Following):
         return None if self.cursor is None else str(self.cursor)
 
     def _advance(self, given: str) -> bool:
-        number = _number(given)
+        try:
+            number = _number(given)
+        except CallerError as error:
+            raise InternalError(f"the server sent no change number: {error}", change=shorten(given)) from error
         if self.cursor is not None and number <= self.cursor:
             return False
         self.cursor = number

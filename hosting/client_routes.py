@@ -1,7 +1,6 @@
 """Owns which call goes to which route, with which members; all that both clients send is made here. Sends nothing.
 
-An input gets an id where the caller gave none: so a repeat of it is harmless. A receipt that tells of nothing stored
-does not show that id, as in process.
+An input gets an id where the caller gave none, as in process: so a repeat of it is harmless.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol.ids import check_id, check_key
 from ..protocol.message_edits import UNCHANGED
 from ..protocol.messages import Message
-from ..protocol.receipts import ControlReceipt, Disposition, Receipt
+from ..protocol.receipts import ControlReceipt, Receipt
 from . import client_answers as answers
 from .client_calls import Call, new_id, path
 
@@ -155,14 +154,8 @@ def queue_message(
 
 def _input(where: str, members: JsonObject, input_id: str | None) -> Call[Receipt]:
     chosen = new_id() if input_id is None else input_id
-
-    def read(answer: JsonObject) -> Receipt:
-        receipt = answers.receipt_of(answer)
-        unsaid = input_id is None and receipt.disposition is Disposition.BUSY
-        return receipt._replace(input_id=None) if unsaid else receipt
-
     body, names = {**members, "input_id": chosen}, {"input_id": chosen}
-    return Call("POST", where, read, body=body, refusals=_CONFLICT, repeatable=True, names=names)
+    return Call("POST", where, answers.receipt_of, body=body, refusals=_CONFLICT, repeatable=True, names=names)
 
 
 def receipt(thread_id: str, given_id: str) -> Call[Receipt | ControlReceipt]:

@@ -33,7 +33,7 @@ class _Id(Convertor[str]):
 
 
 class _Rest(_Id):
-    regex = ".+"
+    regex = "(?s:.+)"  # a key may hold line ends, also as its last character
 
 
 register_url_convertor("id", _Id())
