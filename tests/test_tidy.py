@@ -24,7 +24,18 @@ THIRD_PARTY = {
     "actors": {"pydantic", "pykka"},
     "agents": {"pydantic"},
     "hosting": {
-        *("anyio", "fastapi", "httpx", "opentelemetry", "prometheus_client", "pydantic", "rich", "starlette", "typer"),
+        *(
+            "anyio",
+            "fastapi",
+            "h11",
+            "httpx",
+            "opentelemetry",
+            "prometheus_client",
+            "pydantic",
+            "rich",
+            "starlette",
+            "typer",
+        ),
         *("uvicorn", "websockets"),
     },
 }
