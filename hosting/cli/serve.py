@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,15 @@ if TYPE_CHECKING:
     from .target import Served
 
 __all__ = ["serve"]
+
+
+class Level(StrEnum):
+    """From which importance on records are written."""
+
+    debug = "debug"
+    info = "info"
+    warning = "warning"
+    error = "error"
 
 
 @ending
@@ -58,6 +68,7 @@ def serve(
             min=0, help="Seconds from SIGTERM in which executions may end by themselves.", show_default="the runtime's"
         ),
     ] = None,
+    log_level: Annotated[Level, typer.Option("--log-level", help="From which on stderr has log records.")] = Level.info,
     as_json: JsonOption = False,
 ) -> None:
     """Serve agents over HTTP until SIGTERM or Ctrl-C; prints the address once it
@@ -66,6 +77,9 @@ def serve(
     NAME is looked for in MODULE, which is imported as Python does from here. A
     function without arguments is called for what it returns. A Runtime brings
     its own store, so --data is for agents only.
+
+    Where MODULE sets up a tracer provider of OpenTelemetry, it gets spans of
+    what the agents do.
 
     The first signal lets executions end until the deadline, interrupts the
     rest, and exits with 0; a second one exits at once, and the next start
@@ -79,9 +93,12 @@ def serve(
     """
     # Before the user's module: what it says of the command line alone needs none.
     from ..app import create_app
+    from ..logs import configure_logging
     from ..server import serve as serve_app
+    from ..tracing import following
     from .token_file import read_tokens
 
+    configure_logging("json" if as_json else "text", log_level.upper())
     auth = None if token_file is None else read_tokens(token_file)
     runtime = _runtime(load_target(target), data)
 
@@ -91,7 +108,7 @@ def serve(
         sys.stdout.flush()
 
     app = create_app(runtime, auth=auth)
-    with runtime:
+    with runtime, following(runtime):
         code = serve_app(runtime, app, host, port, drain_timeout=deadline, announce=announce)
     if code:
         raise typer.Exit(code)
@@ -102,6 +119,8 @@ def _runtime(served: Served, data: Path | None) -> Runtime:
         if data is not None:
             raise InvalidInput("a Runtime has its own store; leave --data out", code="invalid_option")
         return served
+    from ..tracing import traced
+
     if data is None:
         raise InvalidInput("say with --data where threads are kept", code="invalid_option")
-    return Runtime(LmdbStore(data), agents=served)
+    return Runtime(traced(LmdbStore(data)), agents=served)

@@ -332,3 +332,20 @@ def test_a_reader_that_stays_through_a_compaction_confuses_nobody(commits: int, 
 
     assert len(tables_of(store)[Table.JOURNAL]) == rows + 20
     assert check(store).broken == ()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("room", [4_096, 20_480])
+def test_a_copy_that_dies_or_finds_no_room_does_not_stop_the_owner(room: int, tmp_path: Path) -> None:
+    # LMDB holds the owner's write lock while it copies the first two pages, and so may the death of the copy.
+    with Process(OWNER, tmp_path / "store") as owner:
+        assert owner.line() == "works"
+        assert copier("backup", f"kill {room}", tmp_path / "store", tmp_path / "copy").returncode == -signal.SIGXFSZ
+        assert copier("backup", str(room), tmp_path / "store", tmp_path / "copy").stdout.strip() == "storage_full"
+        made = backup(tmp_path / "store", tmp_path / "copy")
+        owner.say()
+        done = int(owner.line())
+
+    assert made.report.broken == ()
+    assert made.report.threads + made.report.deleted < done
+    assert check(tmp_path / "store").broken == ()

@@ -16,7 +16,7 @@ import pytest
 
 from treadle.protocol.errors import NotAStore, StoreInUse
 from treadle.storage import owner
-from treadle.storage.owner import OWNER_FILE, OwnerLock
+from treadle.storage.owner import OWNER_FILE, OwnerLock, last_owner
 
 from .driving import PATIENCE_S, Process, run
 
@@ -210,3 +210,18 @@ def test_a_lock_that_a_dead_holder_left_to_another_for_long_is_in_use(
         with pytest.raises(StoreInUse):
             OwnerLock(tmp_path).acquire("a" * 32)
         holder.say()
+
+
+def test_who_had_a_directory_last_is_told_without_a_lock(tmp_path: Path) -> None:
+    assert last_owner(tmp_path) is None
+    with Process(HOLD, tmp_path) as holder:
+        assert holder.line() == "held"
+        assert last_owner(tmp_path) == (holder.pid, socket.gethostname(), "b" * 32, True)
+    assert last_owner(tmp_path) == (holder.pid, socket.gethostname(), "b" * 32, False)
+
+    signed = {"pid": os.getpid(), "host": "elsewhere", "boot_id": "c" * 32}
+    (tmp_path / OWNER_FILE).write_text(json.dumps(signed))
+    assert last_owner(tmp_path) == (os.getpid(), "elsewhere", "c" * 32, None)
+    for unreadable in ("", "{}", "[]", '{"pid": "x"}'):
+        (tmp_path / OWNER_FILE).write_text(unreadable)
+        assert last_owner(tmp_path) is None
