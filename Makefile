@@ -48,7 +48,7 @@ check: $(VENV)/ready-test $(VENV)/ready-check
 	@$(RUN) -m ruff format --check
 	@$(RUN) -m mypy
 
-bench: $(VENV)/ready-demo
+bench: $(VENV)/ready-demo $(VENV)/ready-serve
 	@$(RUN) benchmarks/run.py $(ARGS)
 
 mutants: $(VENV)/ready-test

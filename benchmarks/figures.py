@@ -121,6 +121,19 @@ COMPARISONS = (
         ("workloads.history", "--messages", "20000", "--dir", "{stores}"),
         (Figure("append_cpu_us", limit=1.2), Figure("newest_page_us", limit=1.5)),
     ),
+    # A thousand watchers on two hundred threads: on one loop of the process, and over loopback.
+    Comparison(
+        "watchers",
+        ("workloads.watchers", "--in-process", "--dir", "{stores}"),
+        ("workloads.watchers", "--dir", "{stores}"),
+        (
+            Figure("complete", floor=1.0),
+            Figure("p50_ms"),
+            Figure("p99_ms"),
+            Figure("kib_per_watcher"),
+            Figure("kib_per_watcher_after", most=128.0),
+        ),
+    ),
     *(_steps(threads) for threads in (1, 256)),
     # The same for each message that is sent, whether ten times as many are sent or ten times as many are stored.
     Comparison(

@@ -50,3 +50,12 @@ def test_the_bare_baseline_does_all_its_executions() -> None:
     done = measure(("baseline", "executions", "--threads", "8", "--executions", "80", "--dir", "build/bench"))
 
     assert done["executions"] == 80
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", [(), ("--in-process",)], ids=["over HTTP", "in process"])
+def test_every_watcher_of_a_measurement_has_its_whole_sequence(where: tuple[str, ...]) -> None:
+    size = ("--threads", "4", "--watchers", "20", "--executions", "40", "--per-second", "400")
+    done = measure(("workloads.watchers", *size, *where, "--dir", "build/bench"))
+
+    assert (done["complete"], done["events"]) == (20, 600)
