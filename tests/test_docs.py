@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import re
 import subprocess
@@ -171,3 +172,15 @@ def test_the_tests_of_the_testing_page_pass(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{sum(block.count('def test_') for block in tests)} passed" in done.stdout
+
+
+def test_the_page_of_calls_is_fresh_and_names_all_that_users_call() -> None:
+    place = ROOT / "docs" / "make_api.py"
+    spec = importlib.util.spec_from_file_location("make_api", place)
+    assert spec is not None and spec.loader is not None
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+
+    assert maker.PAGE.read_text() == maker.page(), "run `python docs/make_api.py`"
+    for call in ("Thread.submit", "Thread.respond", "Runtime.create_thread", "ThreadState.checkpoint", "Reply.result"):
+        assert f"#### {call}\n" in maker.page()
