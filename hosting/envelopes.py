@@ -5,7 +5,7 @@ What a member may hold is judged by the handle, as in process, so that both give
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -20,14 +20,24 @@ from ..protocol.limits import (
 )
 
 __all__ = [
-    "InputEnvelope", "Interruption", "MessagePatch", "NewThread", "NewValue", "QueuedMessage", "RequestAnswer", "Steering", "ThreadPatch",
-    "UserMessages",
+    "ID_SCHEMA", "InputEnvelope", "Interruption", "MessagePatch", "NewThread", "NewValue", "QueuedMessage",
+    "RequestAnswer", "Steering", "ThreadPatch", "UserMessages",
 ]  # fmt: skip
 
-_ID = {"type": "string", "minLength": 1, "maxLength": ID_LENGTH_MAX, "pattern": r"^[!-~]([ -~]*[!-~])?$"}
+ID_SCHEMA: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": 1,
+    "maxLength": ID_LENGTH_MAX,
+    "pattern": r"^[!-~]([ -~]*[!-~])?$",
+}
 _TEXT = {"type": "string", "minLength": 1, "maxLength": MESSAGE_BYTES_MAX}
 _TAG = {"type": "string", "minLength": 1, "maxLength": TAG_LENGTH_MAX, "pattern": r"^[^\u0000]+$"}
 _OBJECT = {"type": ["object", "null"], "description": "JSON data of at most 1 MiB, 64 deep."}
+_ENV = {
+    "type": ["object", "null"],
+    "propertyNames": {"pattern": r"^[^=\u0000]+$"},
+    "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
+}
 _ATTACHMENTS = {"type": ["array", "null"], "items": {"type": "object"}, "maxItems": ATTACHMENTS_MAX}
 _MESSAGE = {
     "type": "object",
@@ -55,8 +65,8 @@ def _messages(role: dict[str, Any]) -> dict[str, Any]:
 
 _ROLES = {"enum": ["assistant", "user"]}
 
-Id: TypeAlias = Annotated[Any, WithJsonSchema(_ID)]
-MaybeId: TypeAlias = Annotated[Any, WithJsonSchema(_optional(_ID))]
+Id: TypeAlias = Annotated[Any, WithJsonSchema(ID_SCHEMA)]
+MaybeId: TypeAlias = Annotated[Any, WithJsonSchema(_optional(ID_SCHEMA))]
 Messages: TypeAlias = Annotated[Any, WithJsonSchema(_messages({"const": "user"}))]
 Queued: TypeAlias = Annotated[Any, WithJsonSchema(_messages(_ROLES))]
 Text: TypeAlias = Annotated[Any, WithJsonSchema(_optional(_TEXT))]
@@ -82,9 +92,7 @@ class NewThread(Envelope):
     user_id: MaybeId = None
     arguments: Data = None
     tags: Tags = Field(default_factory=list)
-    env: Annotated[
-        Any, WithJsonSchema({"type": ["object", "null"], "additionalProperties": {"type": "string"}})
-    ] = None  # fmt: skip
+    env: Annotated[Any, WithJsonSchema(_ENV)] = None
 
 
 class ThreadPatch(Envelope):
@@ -142,6 +150,8 @@ class QueuedMessage(Envelope):
 
 class MessagePatch(Envelope):
     """What to change of a message; metadata is merged, null deletes a key, and null itself deletes all."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     content: Text = None
     metadata: Data = None

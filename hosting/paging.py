@@ -15,6 +15,7 @@ from starlette.responses import JSONResponse
 
 from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
 from ..protocol.values import JsonObject
+from .envelopes import ID_SCHEMA
 
 __all__ = ["ExecutionsQuery", "MessagesQuery", "ThreadsQuery", "ValuesQuery", "answered"]
 
@@ -31,7 +32,7 @@ CountOfValues: TypeAlias = Annotated[str | None, WithJsonSchema(_whole(0, VALUES
 Offset: TypeAlias = Annotated[str | None, WithJsonSchema(_whole(0, 2**53, 0))]
 Order: TypeAlias = Annotated[str | None, WithJsonSchema({"enum": ["asc", "desc"]})]
 Flag: TypeAlias = Annotated[str | None, WithJsonSchema({"type": "boolean", "default": False})]
-Id: TypeAlias = Annotated[str | None, WithJsonSchema({"type": "string", "pattern": "^[!-~]+$", "maxLength": 128})]
+Id: TypeAlias = Annotated[str | None, WithJsonSchema(ID_SCHEMA)]
 
 _FLAGS = {"true": True, "false": False}
 _NUMBERS = frozenset({"limit", "offset", "max_depth"})
@@ -90,7 +91,7 @@ class ExecutionsQuery(Query):
 class ValuesQuery(Query):
     """Which values, in the order of their keys; `search` is what a key contains."""
 
-    search: str | None = None
+    search: Annotated[str | None, WithJsonSchema({"type": "string", "minLength": 1, "pattern": r"^[^\u0000]+$"})] = None
     limit: CountOfValues = None
     offset: Offset = None
 

@@ -5,20 +5,30 @@ from __future__ import annotations
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Header, Path, Request
+from pydantic import WithJsonSchema
 
 from ..actors import Thread
 from . import paths  # noqa: F401 - what a route takes an id as
 from .auth import Principal, principal, visible
+from .envelopes import ID_SCHEMA
 from .problems import Refused
 
 __all__ = ["ExecutionId", "GivenKey", "InputId", "MessageId", "ThreadHere", "ValueKey", "Who", "one_id"]
 
 Who: TypeAlias = Annotated[Principal, Depends(principal)]
-ThreadId: TypeAlias = Annotated[str, Path(description="1 to 128 printable ASCII characters; a slash is sent as %2F.")]
-ExecutionId: TypeAlias = Annotated[str, Path()]
-InputId: TypeAlias = Annotated[str, Path()]
-MessageId: TypeAlias = Annotated[str, Path()]
-ValueKey: TypeAlias = Annotated[str, Path(description="Any text but one that begins with `treadle:`.")]
+# Described alone, and judged by the handle: what is no id is `invalid_id`, as in process.
+_PathId: TypeAlias = Annotated[
+    str, Path(description="1 to 128 printable ASCII characters; a slash is sent as %2F."), WithJsonSchema(ID_SCHEMA)
+]
+ExecutionId: TypeAlias = _PathId
+InputId: TypeAlias = _PathId
+MessageId: TypeAlias = _PathId
+ThreadId: TypeAlias = _PathId
+ValueKey: TypeAlias = Annotated[
+    str,
+    Path(description="Any text but one that begins with `treadle:`."),
+    WithJsonSchema({"type": "string", "minLength": 1, "pattern": r"^(?!treadle:)[^\u0000]+$"}),
+]
 
 
 async def _found(who: Who, thread_id: ThreadId) -> Thread:
@@ -30,7 +40,9 @@ ThreadHere: TypeAlias = Annotated[Thread, Depends(_found)]
 
 async def _key(
     request: Request,
-    idempotency_key: Annotated[str | None, Header(description="The same as `input_id` or `control_id`.")] = None,
+    idempotency_key: Annotated[
+        str | None, Header(description="The same as `input_id` or `control_id`."), WithJsonSchema(ID_SCHEMA)
+    ] = None,
 ) -> str | None:
     if len(request.headers.getlist("idempotency-key")) > 1:
         raise Refused(400, "idempotency_key_mismatch", "there is more than one Idempotency-Key")
