@@ -7,7 +7,7 @@
 | 2 | the command cannot be right: an argument, a file that is there already, a thread that is not |
 | 3 | not now: the store is in use or full, an address is taken; nothing was changed |
 | 4 | the store cannot be read: it is none, is of a newer version, or is damaged |
-| 70 | a bug of ours |
+| 70 | a bug of ours; its traceback is printed |
 | 130, 141 | it was interrupted; nobody read its output any more |
 """
 
@@ -18,6 +18,7 @@ import inspect
 import json
 import os
 import sys
+import traceback
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
 
@@ -68,6 +69,10 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, name: str =
         return refuse(f"{said.rstrip('.')}. See {name} --help", "usage", as_json="--json" in given).exit_code
     except typer.Abort:
         return Exit.INTERRUPTED
+    except Exception:  # noqa: BLE001 - the end of the program
+        # More than a line, once: it is for those who mend it.
+        traceback.print_exc()
+        return Exit.BUG
     return code if isinstance(code, int) else Exit.DONE
 
 
