@@ -73,7 +73,7 @@ def page() -> str:
 
 
 def _class(kind: type) -> list[str]:
-    parts = [f"### {kind.__name__}\n", "```python", _signature(kind.__name__, kind), "```\n", _text(kind), ""]
+    parts = [f"### {kind.__name__}\n", "```text", _signature(kind.__name__, kind), "```\n", _text(kind), ""]
     for name, member in inspect.getmembers(kind):
         if name.startswith("_"):
             continue
@@ -93,7 +93,7 @@ def _place(member: object) -> tuple[str, int]:
 
 
 def _call(name: str, call: object, level: str) -> list[str]:
-    return [f"{level} {name}\n", "```python", _signature(name.rsplit(".", 1)[-1], call), "```\n", _text(call), ""]
+    return [f"{level} {name}\n", "```text", _signature(name.rsplit(".", 1)[-1], call), "```\n", _text(call), ""]
 
 
 def _fields(kind: type) -> list[str]:
