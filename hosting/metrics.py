@@ -111,7 +111,7 @@ def _writes(counts: Counts) -> Iterator[Metric]:
 async def metrics(request: Request, who: Principal = Depends(principal)) -> Response:  # noqa: B008 - FastAPI's form
     """Show what the runtime counts, as Prometheus reads it; for an admin, since it tells of everybody's work."""
     if who.kind != "admin":
-        raise Refused(403, "not_allowed", "metrics tell of everybody's work, and are an admin's to read")
+        raise Refused(403, "forbidden", "metrics tell of everybody's work, and are an admin's to read")
     registry = CollectorRegistry()
     registry.register(RuntimeCollector(hosted(request).runtime))
     text = await anyio.to_thread.run_sync(generate_latest, registry)

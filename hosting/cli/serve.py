@@ -52,6 +52,14 @@ def serve(
         str, typer.Option(help="Address to listen on; beyond this machine only with tokens.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")] = 8642,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host",
+            help="A name in Host that is answered, as desk.example or *.example; by default localhost and the address itself.",
+            show_default=False,
+        ),
+    ] = None,
     token_file: Annotated[
         Path | None,
         typer.Option(
@@ -95,7 +103,6 @@ def serve(
     from ..app import create_app
     from ..logs import configure_logging
     from ..server import serve as serve_app
-    from ..tracing import following
     from .token_file import read_tokens
 
     configure_logging("json" if as_json else "text", log_level.upper())
@@ -107,8 +114,8 @@ def serve(
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
-    app = create_app(runtime, auth=auth)
-    with runtime, following(runtime):
+    app = create_app(runtime, auth=auth, allowed_hosts=allow_host or None)
+    with runtime:
         code = serve_app(runtime, app, host, port, drain_timeout=deadline, announce=announce)
     if code:
         raise typer.Exit(code)

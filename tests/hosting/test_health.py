@@ -160,4 +160,4 @@ def test_metrics_are_an_admins(served: Served) -> None:
     user = httpx.get(f"{served.url}/metrics", headers={"authorization": "Bearer for-anna"})
 
     assert (nobody.status_code, nobody.json()["code"]) == (401, "unauthenticated")
-    assert (user.status_code, user.json()["code"]) == (403, "not_allowed")
+    assert (user.status_code, user.json()["code"]) == (403, "forbidden")
