@@ -54,6 +54,13 @@ class CuttingProxy:
             worker.join(10)
             assert not worker.is_alive()
 
+    def cut_all(self) -> None:
+        """End every connection that is open now."""
+        with self._lock:
+            for one in self._open:
+                _end(one)
+            self._open.clear()
+
     def _accept(self) -> None:
         while True:
             try:

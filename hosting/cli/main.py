@@ -1,0 +1,54 @@
+"""Owns the program `treadle`: which commands there are, and how it ends. Does no command's work."""
+
+from __future__ import annotations
+
+import sys
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import offline
+from .ending import run
+from .online import send, show, steer, stop, tail, threads
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["app", "main"]
+
+_ONLINE: tuple[Callable[..., None], ...] = (threads, show, send, steer, stop, tail)
+
+app = typer.Typer(
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    pretty_exceptions_enable=False,
+    epilog="treadle COMMAND --help shows examples. Completion: treadle --install-completion.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"treadle {version('treadle')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def treadle(
+    version_asked: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Host many agent threads: serve them, talk to them, and look after their store."""
+
+
+for _command in _ONLINE:
+    app.command(rich_help_panel="With a server")(_command)
+offline.register(app)
+for _info in app.registered_commands[len(_ONLINE) :]:
+    _info.rich_help_panel = "On this machine"
+
+
+def main() -> None:
+    """Run the program and exit."""
+    sys.exit(run(app))

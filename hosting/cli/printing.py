@@ -1,0 +1,186 @@
+"""Owns how what a server answers looks in a terminal and in a pipe. Asks no server.
+
+Texts of threads are other people's: nothing that they say moves the cursor, colours a line or makes one of two.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ...actors import (
+        ControlReceipt,
+        ExecutionPage,
+        Explanation,
+        MessagePage,
+        Receipt,
+        ThreadLiveState,
+        ThreadPage,
+        ThreadSummary,
+    )
+    from ...protocol.values import JsonObject
+
+__all__ = ["change_line", "event_line", "plain", "print_line", "print_thread", "print_threads", "receipt_line"]
+
+_WIDE: Final = 1_000_000  # of a pipe: whoever reads it takes lines, and cuts them as it likes
+_STYLES: Final = {"running": "green", "failed": "red", "idle": "dim"}
+_OF_EVERY_EVENT: Final = frozenset({"type", "cursor", "created_at"})
+
+
+def plain(text: object) -> str:
+    """Return a text on one line, without a character that a terminal would act on."""
+    return "".join(char if char.isprintable() else _shown(char) for char in str(text))
+
+
+def _shown(char: str) -> str:
+    return "⏎" if char == "\n" else " " if char in "\t\r\v\f\x85\u2028\u2029" or char.isspace() else "�"
+
+
+def _console() -> Console:
+    if sys.stdout.isatty():
+        return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_WIDE, no_color=True)
+
+
+def _when(microseconds: int) -> str:
+    at = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
+    return (at.astimezone() if sys.stdout.isatty() else at).isoformat(sep=" ", timespec="seconds")
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
+    for column in columns:
+        table.add_column(column, no_wrap=True, overflow="ellipsis")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    return table
+
+
+def _state(state: str) -> Text:
+    return Text(state, style=_STYLES.get(state, ""))
+
+
+def print_threads(page: ThreadPage) -> None:
+    """Print a page of threads, and how to see the next."""
+    console = _console()
+    rows = [
+        (
+            plain(one.id), _state(one.status.state), plain(one.status.reason or ""), plain(one.agent_id), plain(one.user_id or ""),
+            str(one.messages), _when(one.status.since), _marks(one),
+        )
+        for one in page.threads
+    ]  # fmt: skip
+    console.print(_table(("THREAD", "STATE", "REASON", "AGENT", "USER", "MESSAGES", "SINCE", ""), rows))
+    if page.next is not None:
+        console.print(Text(f"more: --after {page.next}", style="dim"))
+
+
+def _marks(one: ThreadSummary) -> str:
+    return " ".join(
+        name for name, is_so in (("held", one.held), ("terminated", one.terminated_at is not None)) if is_so
+    )
+
+
+def print_thread(
+    summary: ThreadSummary, state: ThreadLiveState, said: Explanation, messages: MessagePage, executions: ExecutionPage
+) -> None:
+    """Print all that a person looks for first in one thread."""
+    console = _console()
+    facts = [
+        ("thread", plain(summary.id)),
+        ("agent", plain(summary.agent_id)),
+        ("user", plain(summary.user_id or "")),
+        (
+            "state",
+            f"{state.status.state} since {_when(state.status.since)} {plain(state.status.reason or '')}".rstrip(),
+        ),
+        ("execution", "" if state.active_execution is None else plain(" ".join(state.active_execution[::3]))),
+        ("held", plain(state.hold_reason or "yes") if state.held else ""),
+        ("terminated", "" if summary.terminated_at is None else _when(summary.terminated_at)),
+        ("waiting", str(state.waiting) if state.waiting else ""),
+        *(("request", plain(f"{one.get('request_id')} {one.get('kind')}")) for one in state.pending_requests),
+        ("cursor", str(state.cursor)),
+        *(("problem", plain(one)) for one in said.problems),
+        ("next", plain(said.next)),
+    ]
+    for name, value in facts:
+        if value:
+            console.print(Text(f"{name:<10} ", style="bold").append(value, style=""))
+    if executions.executions:
+        console.print()
+        rows = [
+            (
+                plain(one.execution_id),
+                plain(one.status),
+                plain(one.reason or ""),
+                _when(one.started_at),
+                plain(_error(one)),
+            )
+            for one in executions.executions
+        ]
+        console.print(_table(("EXECUTION", "STATUS", "REASON", "STARTED", "ERROR"), rows))
+    if messages.messages:
+        console.print()
+        for message in messages.messages:
+            who = f"{message.role}{'' if message.status == 'completed' else f' ({message.status})'}"
+            console.print(Text(f"{plain(who)}: ", style="bold").append(plain(message.content or ""), style=""))
+
+
+def _error(one: object) -> str:
+    error = getattr(one, "error", None)
+    return "" if error is None else f"{error.type}: {error.message}"
+
+
+def receipt_line(receipt: Receipt | ControlReceipt) -> str:
+    """Return what became of an input or a control, on one line."""
+    parts = [str(receipt.disposition)]
+    names = ("input_id", "control_id", "execution_id", "interrupted")
+    parts += [f"{name}={plain(found)}" for name in names if (found := getattr(receipt, name, None)) is not None]
+    if receipt.active_execution is not None and receipt.active_execution.execution_id != receipt.execution_id:
+        parts.append(f"active={plain(receipt.active_execution.execution_id)}")
+    if receipt.held:
+        parts.append("held")
+    return " ".join(parts)
+
+
+def event_line(event: JsonObject) -> str:
+    """Return an event on one line: its cursor, its time, its type, and what a person looks for in it."""
+    at = event.get("created_at")
+    head = (str(event.get("cursor", "")).ljust(8), _when(at) if isinstance(at, int) else "", str(event.get("type", "")))
+    return plain(" ".join((*head, *_members(event)))).strip()
+
+
+def change_line(frame: JsonObject) -> str:
+    """Return a change of a thread on one line: its number, the thread, its latest status."""
+    status = frame.get("status") or {}
+    parts = [str(frame.get("change", "")).ljust(8), str(frame.get("thread_id", "")), str(status.get("state", ""))]
+    parts += [str(status["reason"])] if status.get("reason") else []
+    return plain(" ".join([*parts, *(["deleted"] if frame.get("deleted") else [])]))
+
+
+def _members(event: JsonObject) -> Iterable[str]:
+    for name, value in event.items():
+        if name == "message" and isinstance(value, dict):
+            yield _said(value)
+        elif name == "messages" and isinstance(value, list):
+            yield from (_said(one) for one in value if isinstance(one, dict))
+        elif name not in _OF_EVERY_EVENT and value not in (None, False, [], {}, ""):
+            yield f"{name}={value}"
+
+
+def _said(message: JsonObject) -> str:
+    return f"{message.get('role')}: {message.get('content') or ''}"
+
+
+def print_line(text: str) -> None:
+    """Print one line at once, so that whoever reads a pipe has it."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
