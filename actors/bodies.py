@@ -62,7 +62,8 @@ def bind(bodies: Mapping[str, Body]) -> None:
             problems[f"agent {name!r} could not be bound: {type(error).__name__}: {shorten(str(error), 300)}"] = None
     if problems:
         found = list(problems)
-        raise InvalidDefinitions(f"{len(found)} problems with the definitions: {'; '.join(found)}", problems=found)
+        count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
+        raise InvalidDefinitions(f"{count} with the definitions: {'; '.join(found)}", problems=found)
 
 
 def tell_created(services: Services, agent_id: str, thread: Thread) -> None:

@@ -57,7 +57,7 @@ def create_thread(
     reserved: str | None = None
     try:
         if services is None or services.closing:
-            raise RuntimeClosed("the runtime is not open, closing or closed")
+            raise RuntimeClosed("the runtime is not open: enter it with `with` or `async with`, or it was closed")
         name = getattr(agent, "name", agent)
         if not isinstance(name, str) or name not in services.agents:
             raise AgentNotFound(f"no agent {shorten(name)} is registered", agent=shorten(name))

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, 
 
 from .hook import Hook
 from .side import Side
+from .variable import Env
 
 if TYPE_CHECKING:
     from ..actors.execution import Execution
@@ -47,7 +48,7 @@ class Agent(BaseModel):
     tool_description: str = ""
     expose_as_tool: bool = False
     primary: bool = True
-    env: dict[str, str] = Field(default_factory=dict, repr=False)  # values may be secret
+    env: Env = Field(default_factory=dict, repr=False)
     hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
     timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     steerable: bool = True

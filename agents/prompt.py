@@ -13,7 +13,7 @@ from .model_definition import Model
 from .models.seam import Reasoning, ToolChoice
 from .required_schema import check_against, schema_of
 from .tool import Tool
-from .variable import Variable
+from .variable import Env, Variable
 
 __all__ = ["EnvPart", "IncludePart", "Prompt", "PromptTool", "SubPrompt", "TextPart", "flag_is_on"]
 
@@ -91,7 +91,7 @@ class PromptTool(BaseModel):
     model_config = _CONFIG
 
     name: str = Field(min_length=1)
-    env: dict[str, str] = Field(default_factory=dict, repr=False)  # values may be secret
+    env: Env = Field(default_factory=dict, repr=False)
     options: JsonObject = Field(default_factory=dict)
     optional: str | None = None
 
@@ -151,7 +151,7 @@ class Prompt(BaseModel):
         Sequence[Annotated[str | Tool | Prompt | PromptTool | SubPrompt, BeforeValidator(_read_entry)]],
         AfterValidator(tuple),
     ] = ()
-    env: dict[str, str] = Field(default_factory=dict, repr=False)  # values may be secret
+    env: Env = Field(default_factory=dict, repr=False)
     reasoning: Reasoning | None = None
     recent_image_threshold: int = Field(default=10, ge=0)
     history_limit: int | None = Field(default=None, ge=1)

@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-__all__ = ["Variable"]
+from ..protocol.errors import InvalidInput
+from .environment import check_variable
+
+__all__ = ["Env", "Variable"]
+
+
+def _check_env(given: dict[str, str]) -> dict[str, str]:
+    for name, value in given.items():
+        try:
+            check_variable(name, value)
+        except InvalidInput as error:
+            raise ValueError(error.message) from None
+    return given
+
+
+Env: TypeAlias = Annotated[dict[str, str], AfterValidator(_check_env), Field(repr=False)]
+"""Values of variables, which may be secret; such names and texts as a process may be given."""
 
 
 class Variable(BaseModel):
