@@ -86,7 +86,12 @@ class Values:
 
 
 def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, str):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        return str(value)  # the scratch space may hold any object
 
 
 def render_prompt(prompt: Prompt, values: Values, include: Callable[[str], Prompt], *, depth: int = 0) -> str:

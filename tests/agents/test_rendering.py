@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import PurePosixPath as PurePath
 from typing import Any
 
 import pytest
@@ -64,3 +65,9 @@ def test_parts_are_joined_with_includes_and_variables_in_their_places() -> None:
 def test_a_part_that_is_a_variable_must_be_there() -> None:
     with pytest.raises(PromptVariableMissing, match="'CITY'"):
         render(prompt([EnvPart(name="CITY")]))
+
+
+def test_an_object_of_the_scratch_space_is_written_as_its_text() -> None:
+    circle: list[object] = []
+    circle.append(circle)
+    assert render(prompt("{{a}} {{b}}"), context={"a": PurePath("x/y"), "b": circle}) == "x/y [[...]]"
