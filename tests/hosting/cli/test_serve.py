@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -136,7 +137,7 @@ def test_an_address_that_is_taken_is_one_line_and_the_store_is_let_go(here: Path
         port = address.rpartition(":")[2]
         done = command("serve", "desk:AGENTS", "--data", "other", "--port", port, cwd=here)
         assert done.returncode == 3
-        assert done.stderr.splitlines()[-1] == f"treadle: os_error: {os.strerror(98)}"
+        assert done.stderr.splitlines()[-1] == f"treadle: os_error: {os.strerror(errno.EADDRINUSE)}"
     assert check(here / "other").broken == ()
 
 
