@@ -104,7 +104,7 @@ def status_of(error: TreadleError) -> int:
 def problem(error: TreadleError | Refused) -> Response:
     """Return the answer that says what went wrong; its code and ids are those of the error in process."""
     if isinstance(error, Refused):
-        return problem_of(error.status, error.code, error.detail, error.headers, **error.more)
+        return _document(error.status, error.code, error.detail, error.headers, error.more)
     status = status_of(error)
     headers = {}
     if status in (429, 503):
@@ -115,7 +115,7 @@ def problem(error: TreadleError | Refused) -> Response:
         # What is wrong with the store or with us is for its keeper to read, and no client can act on it.
         logger.error("A call failed: %s", error, exc_info=error, extra={"code": error.code})
         return problem_of(status, error.code, "the server met an error of its own; its log says more")
-    return problem_of(status, error.code, error.message, headers, **error.details)
+    return _document(status, error.code, error.message, headers, error.details)
 
 
 def problem_of(
@@ -130,6 +130,12 @@ def problem_of(
         headers: of the answer.
         more: further members; JSON data.
     """
+    return _document(status, code, detail, headers, more)
+
+
+def _document(
+    status: int, code: str, detail: str, headers: Mapping[str, str] | None, more: Mapping[str, object]
+) -> Response:
     body = {
         "type": f"about:blank#{code}",
         "title": code.replace("_", " ").capitalize(),
