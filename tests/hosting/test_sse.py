@@ -239,10 +239,13 @@ def test_a_client_that_takes_nothing_is_dropped_and_holds_nobody_up(
     runtime: Runtime, thread: Thread, caplog: pytest.LogCaptureFixture
 ) -> None:
     dropped = threading.Event()
+    buffered: list[int] = []
 
     class Noticing(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             if "is dropped" in record.getMessage():
+                connections = served._server.server_state.connections
+                buffered.extend(one.transport.get_write_buffer_size() for one in connections)
                 dropped.set()
 
     caplog.set_level(logging.INFO, "treadle")
@@ -259,6 +262,8 @@ def test_a_client_that_takes_nothing_is_dropped_and_holds_nobody_up(
                         thread.inject_message(role="user", content="x" * 30_000).result()
                     assert watching.committed(301)[-1].id == "1:301"
                 assert dropped.wait(GUARD_S)
+                # Up to the mark, then one batch, whose last frame may lie beyond; of 9 MB.
+                assert 0 < max(buffered) < 3 * 65536
     finally:
         logging.getLogger("treadle").removeHandler(noticing)
 
