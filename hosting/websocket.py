@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from anyio import to_thread
 from fastapi import APIRouter, WebSocket
@@ -151,7 +152,8 @@ def _caller(websocket: WebSocket) -> Principal:
     ticket = websocket.query_params.get("ticket")
     if ticket is None:
         return authenticate(websocket)
-    raw: bytes = websocket.scope["raw_path"]
+    # As it came: decoded, an encoded slash is one between segments. Not every server hands it on.
+    raw = websocket.scope.get("raw_path") or quote(websocket.scope["path"]).encode()
     return hosted(websocket).tickets.redeem(ticket, raw.partition(b"?")[0].decode("latin-1"))
 
 

@@ -12,7 +12,10 @@ from treadle.hosting.hosted import Limits
 from treadle.hosting.outlet import bound_writes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
+
+    from fastapi import FastAPI
 
     from treadle.actors import Runtime
     from treadle.hosting.auth import Auth
@@ -21,7 +24,10 @@ if TYPE_CHECKING:
 class Served:
     """Serves a runtime from `with` on; `end` closes the runtime as SIGTERM does, leaving `with` only the server."""
 
-    def __init__(self, runtime: Runtime, *, auth: Auth | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self, runtime: Runtime, *, auth: Auth | None = None, limits: Limits | None = None,
+        around: Callable[[FastAPI], FastAPI] = lambda app: app,
+    ) -> None:  # fmt: skip
         self.runtime = runtime
         limits = limits or Limits()
         self.app = create_app(runtime, auth=auth, limits=limits)
@@ -31,7 +37,7 @@ class Served:
         self.port = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self.ws = f"ws://127.0.0.1:{self.port}"
-        self._server = module._Server(module._config(self.app, self.app.state.treadle), self._close)
+        self._server = module._Server(module._config(around(self.app), self.app.state.treadle), self._close)
         self._worker = threading.Thread(target=self._run, name="treadle-test-server", daemon=True)
 
     def __enter__(self) -> Self:

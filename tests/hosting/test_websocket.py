@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
 from tests.hosting.served import Served
+from tests.hosting.watching import Watching
 from treadle.actors import Runtime, Thread
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -284,3 +286,19 @@ def test_a_client_that_pings_and_takes_nothing_is_dropped(runtime: Runtime, thre
             send_for_ever(silent, pings)
         with connect(f"{served.ws}/threads/t/stream") as other:
             assert receive(other)["type"] == "thread_status"
+
+
+def test_streams_and_tickets_work_in_an_app_that_is_mounted(runtime: Runtime, thread: Thread) -> None:
+    def mounted(app: FastAPI) -> FastAPI:
+        parent = FastAPI()
+        parent.mount("/agents", app)
+        return parent
+
+    with Served(runtime, auth=AUTH, around=mounted) as served:
+        header = {"authorization": "Bearer for-all"}
+        with Watching(f"{served.url}/agents/threads/t/events", token="for-all") as watching:
+            assert watching.next().name == "snapshot"
+        path = "/agents/threads/t/stream"
+        answer = httpx.post(f"{served.url}/agents/tickets", json={"path": path}, headers=header)
+        with connect(f"{served.ws}{path}?ticket={answer.json()['ticket']}") as client:
+            assert receive(client)["type"] == "thread_status"
