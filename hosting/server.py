@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -78,6 +79,7 @@ def serve(
     hosted: Hosted = app.state.treadle
     listening = _listen(host, port, needs_loopback=hosted.auth.is_open)
     bound_writes(listening, hosted.limits.write_seconds)
+    _allow_open_files()
     server = _Server(_config(app, hosted), lambda: _close(runtime, drain_timeout))
     # The signals first: whoever has read the address may send one.
     with listening, _switch_interval(SWITCH_INTERVAL_S), server.signals(), following(runtime):
@@ -88,7 +90,13 @@ def serve(
     return server.code
 
 
+def _is_ours_to_tell(record: logging.LogRecord) -> bool:
+    """Leave out what uvicorn takes for an app's mistake: a WebSocket refused with a document, a slow client let go."""
+    return not str(record.msg).startswith("ASGI callable returned without completing")
+
+
 def _config(app: FastAPI, hosted: Hosted) -> uvicorn.Config:
+    logging.getLogger("uvicorn.error").addFilter(_is_ours_to_tell)
     return uvicorn.Config(
         app,
         http=Connection,
@@ -196,6 +204,16 @@ def _listen(host: str, port: int, *, needs_loopback: bool) -> socket.socket:
         made.close()
         raise
     return made
+
+
+def _allow_open_files() -> None:
+    """Use what the system allows: each client is an open file, and 1,024 are the rule where nobody asks for more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        except (OSError, ValueError) as error:
+            logger.info("This process may open %d files, and no more: %s", soft, error)
 
 
 def _address(listening: socket.socket, host: str) -> str:

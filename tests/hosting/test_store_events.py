@@ -82,6 +82,16 @@ def test_a_watcher_of_the_latest_is_told_where_it_begins_and_what_changes_then(r
     assert (running.id, running.data["thread_id"]) == ("4", "of-bo")
 
 
+def test_a_watcher_may_begin_with_what_changes_from_now_on_and_is_told_where_that_is(runtime: Runtime) -> None:
+    with Served(runtime) as served, Watching(f"{served.url}/events?after=latest") as watching:
+        begun = watching.next("snapshot").data["after"]
+        runtime.thread("of-bo").submit("go").result()
+        change = watching.committed(1)[0]
+
+    assert change.data["thread_id"] == "of-bo"
+    assert int(str(change.id)) > begun >= 3
+
+
 @pytest.mark.parametrize(
     ("after", "status", "code"),
     [

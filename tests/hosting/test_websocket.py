@@ -192,12 +192,13 @@ def test_silent_messages_are_sent_only_where_they_are_asked_for(served: Served, 
         ("/threads/t/stream?ticket=none", 401, "unauthenticated"),
     ],
 )
-def test_what_is_wrong_is_said_instead_of_a_handshake(
-    served: Served, thread: Thread, path: str, status: int, code: str
+def test_what_is_wrong_is_said_instead_of_a_handshake_and_is_no_error_of_ours(
+    served: Served, thread: Thread, path: str, status: int, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     answered, problem = refusal(served.ws + path)
 
     assert (answered, problem["code"]) == (status, code)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
     assert served.runtime._parts().hub.counts()["readers"] == 0
 
 
