@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["change_line", "event_line", "plain", "print_line", "print_thread", "print_threads", "receipt_line"]
 
-_WIDE: Final = 1_000_000  # of a pipe: whoever reads it takes lines, and cuts them as it likes
+_WIDE: Final = 1_000_000_000
 _STYLES: Final = {"running": "green", "failed": "red", "idle": "dim"}
 _OF_EVERY_EVENT: Final = frozenset({"type", "cursor", "created_at"})
 
@@ -45,23 +44,29 @@ def _shown(char: str) -> str:
 
 
 def _console() -> Console:
-    if sys.stdout.isatty():
-        return Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
-    return Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=_WIDE, no_color=True)
+    # As wide as its longest line: a terminal wraps what is too long, where cutting it would take ids that people copy.
+    styled = None if sys.stdout.isatty() else False
+    return Console(highlight=False, markup=False, emoji=False, width=_WIDE, force_terminal=styled)
 
 
 def _when(microseconds: int) -> str:
     at = datetime.fromtimestamp(microseconds / 1_000_000, UTC)
-    return (at.astimezone() if sys.stdout.isatty() else at).isoformat(sep=" ", timespec="seconds")
+    if sys.stdout.isatty():
+        return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold" if sys.stdout.isatty() else "")
-    for column in columns:
-        table.add_column(column, no_wrap=True, overflow="ellipsis")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    return table
+def _print_rows(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
+    """Print rows under their columns' names, each column as wide as its widest cell, without blanks at the ends."""
+    lines = [[Text(name, style="bold") for name in columns]]
+    lines += [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
+    for line in lines:
+        padded = Text()
+        for cell, width in zip(line, widths, strict=True):
+            padded.append_text(cell).append(" " * (width - cell.cell_len + 2))
+        padded.rstrip()
+        console.print(padded)
 
 
 def _state(state: str) -> Text:
@@ -78,7 +83,7 @@ def print_threads(page: ThreadPage) -> None:
         )
         for one in page.threads
     ]  # fmt: skip
-    console.print(_table(("THREAD", "STATE", "REASON", "AGENT", "USER", "MESSAGES", "SINCE", ""), rows))
+    _print_rows(console, ("THREAD", "STATE", "REASON", "AGENT", "USER", "MESSAGES", "SINCE", ""), rows)
     if page.next is not None:
         console.print(Text(f"more: --after {page.next}", style="dim"))
 
@@ -113,7 +118,7 @@ def print_thread(
     ]
     for name, value in facts:
         if value:
-            console.print(Text(f"{name:<10} ", style="bold").append(value, style=""))
+            console.print(Text.assemble((f"{name:<10} ", "bold"), value))
     if executions.executions:
         console.print()
         rows = [
@@ -126,17 +131,22 @@ def print_thread(
             )
             for one in executions.executions
         ]
-        console.print(_table(("EXECUTION", "STATUS", "REASON", "STARTED", "ERROR"), rows))
+        _print_rows(console, ("EXECUTION", "STATUS", "REASON", "STARTED", "ERROR"), rows)
     if messages.messages:
         console.print()
         for message in messages.messages:
             who = f"{message.role}{'' if message.status == 'completed' else f' ({message.status})'}"
-            console.print(Text(f"{plain(who)}: ", style="bold").append(plain(message.content or ""), style=""))
+            console.print(Text.assemble((f"{plain(who)}: ", "bold"), _paragraphs(message.content or "")))
 
 
 def _error(one: object) -> str:
     error = getattr(one, "error", None)
     return "" if error is None else f"{error.type}: {error.message}"
+
+
+def _paragraphs(text: str) -> str:
+    # Further lines stand in, so that none passes for the beginning of another message.
+    return "\n  ".join(plain(line) for line in text.rstrip("\n").split("\n"))
 
 
 def receipt_line(receipt: Receipt | ControlReceipt) -> str:

@@ -103,7 +103,7 @@ def test_people_read_lines_that_no_thread_can_break(runtime: Runtime, served: Se
 
     code, shown, _ = run(served.url, "show", "mia")
     assert code == 0
-    assert "user: one⏎two�[2J[bold] �\n" in shown
+    assert "\nuser: one\n  two�[2J[bold] �\n" in shown
     assert "next       nothing, until an input comes\n" in shown
 
     code, tailed, _ = run(served.url, "tail", "mia", "--no-follow")
