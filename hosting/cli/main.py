@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
@@ -51,4 +52,8 @@ for _info in app.registered_commands[len(_ONLINE) :]:
 
 def main() -> None:
     """Run the program and exit."""
+    for stream in (sys.stdout, sys.stderr):
+        # What a terminal of another alphabet cannot show is told by its number, and is no reason to end.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run(app))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from ...protocol.errors import InvalidInput, ThreadExists
+from ...protocol.errors import InvalidInput, ThreadExists, TreadleError
 from ...protocol.receipts import Disposition
 from ..client import Client
 from ..client_following import Backoff
@@ -29,17 +29,35 @@ if TYPE_CHECKING:
 
 __all__ = ["send", "show", "steer", "stop", "tail", "threads"]
 
+_URL = "http://127.0.0.1:8642"
+_COMPLETION_S = 2.0  # who types waits no longer
+_COMPLETED = 1_000
+# A person at a terminal repeats a command sooner than a program would; whoever follows waits for a server to come back.
+_ONCE = Backoff(attempts=1)
+_EVER = Backoff(attempts=None)
+
 Url = Annotated[str, typer.Option("--url", envvar="TREADLE_URL", metavar="URL", help="Where the server is.")]
 Token = Annotated[
     str | None, typer.Option("--token", envvar="TREADLE_TOKEN", metavar="TOKEN", show_default=False,
                              help="A bearer token. Others on this machine see options; the variable they do not.")
 ]  # fmt: skip
-ThreadId = Annotated[str, typer.Argument(metavar="THREAD", help="The thread's id.", show_default=False)]
+
+
+def _known(context: typer.Context, incomplete: str) -> list[str]:
+    """Complete a thread's id, the latest first; a server that is not there leaves it to who types."""
+    url, token = (context.params.get("url") or _URL), context.params.get("token")
+    try:
+        with Client(url, token or None, timeout=_COMPLETION_S, repeats=_ONCE) as client:
+            page = client.threads(order="activity", limit=_COMPLETED)
+    except TreadleError:
+        return []
+    return [one.id for one in page.threads if one.id.startswith(incomplete)]
+
+
+ThreadId = Annotated[
+    str, typer.Argument(metavar="THREAD", help="The thread's id.", show_default=False, autocompletion=_known)
+]
 Text = Annotated[str, typer.Argument(metavar="TEXT", help="What to say; - reads it from stdin.", show_default=False)]
-_URL = "http://127.0.0.1:8642"
-# A person at a terminal repeats a command sooner than a program would; whoever follows waits for a server to come back.
-_ONCE = Backoff(attempts=1)
-_EVER = Backoff(attempts=None)
 
 
 class State(StrEnum):
@@ -244,7 +262,10 @@ def stop(
 @ending
 def tail(
     thread: Annotated[
-        str | None, typer.Argument(metavar="[THREAD]", help="The thread's id; without one, all threads' status.")
+        str | None,
+        typer.Argument(
+            metavar="[THREAD]", help="The thread's id; without one, all threads' status.", autocompletion=_known
+        ),
     ] = None,
     after: Annotated[
         str | None, typer.Option(help="Begin behind this cursor: with what you have not seen.", show_default=False)
@@ -287,7 +308,14 @@ def _client(url: str, token: str | None, *, sleep: Callable[[float], object] = t
 
 
 def _read(text: str) -> str:
-    return sys.stdin.read() if text == "-" else text
+    if text != "-":
+        return text
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InvalidInput(
+            f"stdin is no UTF-8: {error.reason} at byte {error.start}", code="invalid_content"
+        ) from error
 
 
 def _create(client: Client, agent: str, thread_id: str) -> None:

@@ -165,6 +165,37 @@ def test_an_error_is_one_line_with_its_code(
     assert (found, out, json.loads(errors)["code"]) == (code, "", error)
 
 
+def test_what_is_no_text_is_said_and_what_a_terminal_lacks_is_told_by_number(runtime: Runtime, served: Served) -> None:
+    runtime.create_thread(waiting, thread_id="mia").result().inject_message("user", "é🙂").result()
+    env = {**os.environ, "TREADLE_URL": served.url, "PYTHONIOENCODING": "ascii"}
+
+    sent = subprocess.run([TREADLE, "send", "mia", "-"], input=b"\xff\xfe", capture_output=True, env=env, check=False)
+    shown = subprocess.run([TREADLE, "show", "mia"], capture_output=True, env=env, check=False)
+    odd = subprocess.run([TREADLE, "show", b"\xff"], capture_output=True, env=env, check=False)
+
+    assert (sent.returncode, sent.stderr) == (
+        2,
+        b"treadle: invalid_content: stdin is no UTF-8: invalid start byte at byte 0\n",
+    )
+    assert (shown.returncode, b"user: \\xe9\\U0001f642" in shown.stdout) == (0, True)
+    assert (odd.returncode, odd.stderr[:20], odd.stderr.count(b"\n")) == (2, b"treadle: invalid_id:", 1)
+
+
+def test_ids_of_threads_are_completed_from_the_server(runtime: Runtime, served: Served) -> None:
+    for thread_id in ("mia", "max", "anna"):
+        runtime.create_thread(waiting, thread_id=thread_id).result()
+
+    def completed(url: str, words: str) -> list[str]:
+        asked = {"_TREADLE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        env = {**os.environ, "TREADLE_URL": url, "PYTHONWARNINGS": "error", **asked}
+        done = subprocess.run([TREADLE], capture_output=True, text=True, env=env, check=True)
+        return sorted(done.stdout.split())
+
+    assert completed(served.url, "treadle show m") == ["max", "mia"]
+    assert completed(served.url, "treadle tail ") == ["anna", "max", "mia"]
+    assert completed("http://127.0.0.1:9", "treadle show m") == []
+
+
 def test_the_token_comes_from_the_environment_and_is_never_shown(runtime: Runtime) -> None:
     runtime.create_thread(waiting, thread_id="of-anna", user_id="anna").result()
     runtime.create_thread(waiting, thread_id="of-mia", user_id="mia").result()
