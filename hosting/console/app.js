@@ -38,8 +38,12 @@ function askToken(refused) {
   if (!dialog.open) dialog.showModal();
   $("sign-in").hidden = false;
   return new Promise((resolve) => {
-    dialog.addEventListener("cancel", (event) => event.preventDefault());
-    $("token-form").onsubmit = () => resolve($("token").value.trim());
+    dialog.onclose = () => {
+      const token = $("token").value.trim();
+      // Escape closes it too, and nothing can be shown without a token.
+      if (token) resolve(token);
+      else dialog.showModal();
+    };
   });
 }
 

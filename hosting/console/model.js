@@ -5,6 +5,7 @@
 
 const OPEN = ["THREAD_EXECUTION_STARTED", "INPUT_QUEUED"];
 const NOTES_BEFORE = 400; // events of the past that are looked through for notes
+const NOTES_KEPT = 1000;
 
 const sequenceOf = (cursor) => Number(cursor.slice(cursor.indexOf(":") + 1));
 const generationOf = (cursor) => Number(cursor.slice(0, cursor.indexOf(":")));
@@ -34,10 +35,8 @@ export class ThreadModel {
     this.restarts = 0;
     this.version = 0;
     this.loadedAt = 0; // the sequence that the first pages reflect
-    this.#log = [];
   }
 
-  #log; // what was done to messages while a page was on its way
   #rows = new Map(); // sequence of an input that waits -> its id
   #inputOf = new Map(); // message id -> id of the input that it waits with
 
@@ -54,23 +53,10 @@ export class ThreadModel {
     this.version += 1;
   }
 
-  /** Say that a page is about to be asked for; `page` takes it. */
-  asking() {
-    this.#log = [];
-  }
-
-  /** Take the newest page of messages: all that it covers is as it says. */
+  /** Take the newest page of messages, before the stream begins. */
   page(messages, hasMore) {
-    const first = messages.length ? this.messages.findIndex((one) => one.id === messages[0].id) : -1;
-    if (first > 0 && hasMore) this.messages = [...this.messages.slice(0, first), ...messages];
-    else {
-      this.messages = messages;
-      this.hasOlder = hasMore;
-    }
-    for (const one of messages) this.drafts.delete(one.id);
-    // Frames that came while the page was on its way may be newer than it.
-    for (const redo of this.#log) redo();
-    this.#log = [];
+    this.messages = messages;
+    this.hasOlder = hasMore;
     this.version += 1;
   }
 
@@ -134,6 +120,7 @@ export class ThreadModel {
     if (this.notes.some((one) => one.key === key)) return;
     this.notes.push({ at, key, kind, text, ...more });
     this.notes.sort((one, other) => one.at - other.at);
+    if (this.notes.length > NOTES_KEPT) this.notes.shift();
   }
 
   /** A committed event; `past` is before the pages, which hold its effects already. */
@@ -166,33 +153,27 @@ export class ThreadModel {
 
   /** Put a message where it belongs: history by time, what waits behind it. */
   put(message) {
-    const put = () => {
-      const known = this.messages.findIndex((one) => one.id === message.id);
-      if (known >= 0 && this.messages[known].created_at === message.created_at && this.messages[known].status === message.status) {
-        this.messages[known] = message;
-        return;
-      }
-      if (known >= 0) this.messages.splice(known, 1);
-      else if (this.hasOlder && message.created_at < (this.messages[0]?.created_at ?? 0)) return; // on an earlier page
-      const waits = message.status === "pending";
-      let place = this.messages.length;
-      while (place > 0) {
-        const before = this.messages[place - 1];
-        const isWaiting = before.status === "pending";
-        if (isWaiting === waits ? before.created_at <= message.created_at : waits) break;
-        place -= 1;
-      }
-      this.messages.splice(place, 0, message);
-    };
-    put();
-    this.#log.push(put);
     this.drafts.delete(message.id);
+    const known = this.messages.findIndex((one) => one.id === message.id);
+    if (known >= 0 && this.messages[known].created_at === message.created_at && this.messages[known].status === message.status) {
+      this.messages[known] = message;
+      return;
+    }
+    if (known >= 0) this.messages.splice(known, 1);
+    else if (this.hasOlder && message.created_at < (this.messages[0]?.created_at ?? 0)) return; // on an earlier page
+    const waits = message.status === "pending";
+    let place = this.messages.length;
+    while (place > 0) {
+      const before = this.messages[place - 1];
+      const isWaiting = before.status === "pending";
+      if (isWaiting === waits ? before.created_at <= message.created_at : waits) break;
+      place -= 1;
+    }
+    this.messages.splice(place, 0, message);
   }
 
   drop(id) {
-    const drop = () => { this.messages = this.messages.filter((one) => one.id !== id); };
-    drop();
-    this.#log.push(drop);
+    this.messages = this.messages.filter((one) => one.id !== id);
     this.drafts.delete(id);
   }
 
@@ -217,7 +198,7 @@ const COMMITTED = {
       finished_at: null, outcome: null, error: null, reason: null, input_id: event.input_id, cause: event.cause,
     });
     this.active = { execution_id: event.execution_id, agent_id: event.agent_id, started_at: event.created_at, phase: "running" };
-    this.held = false;
+    this.held = false; // a START lifts the hold without saying so
     this.fromStart = true;
     this.activity = [];
   },

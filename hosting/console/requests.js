@@ -4,6 +4,8 @@ import { $, h, keep } from "./dom.js";
 import { pretty, words } from "./format.js";
 import { said } from "./executions.js";
 
+let cards = 0; // ids of requests may hold what ids of elements may not
+
 const YES_NO = /approv|confirm|permi|allow|consent/i;
 
 /** What an answer typed by hand is sent as: JSON where it is JSON, else the text itself. */
@@ -66,7 +68,7 @@ export class Requests {
   #card(request, isPending) {
     const outcome = this.#outcomes.get(request.request_id)?.outcome;
     const isOpen = isPending && (!outcome || outcome.tone === "bad");
-    const title = `request-${request.request_id}`;
+    const title = `request-${(cards += 1)}`;
     return h("section", { class: "request", "data-open": String(isOpen), "aria-labelledby": title, "data-id": request.request_id },
       h("div", { class: "request-head" },
         h("h3", { id: title, tabindex: "-1", text: isOpen ? `Asks for ${words(request.kind)}` : `Asked for ${words(request.kind)}` }),
@@ -79,7 +81,7 @@ export class Requests {
   }
 
   #form(request) {
-    const id = `answer-${request.request_id}`;
+    const id = `answer-${cards}`;
     const hint = h("span", { class: "hint", id: `${id}-hint` });
     const field = h("input", {
       id, type: "text", autocomplete: "off", spellcheck: "false", placeholder: "Another answer", "aria-describedby": hint.id,

@@ -92,7 +92,6 @@ export class ThreadPage {
         this.#api.surely(this.#path("/state", model.id), options, never),
       ]);
       model.begin(thread, state);
-      model.asking();
       const [messages, executions] = await Promise.all([
         this.#api.surely(this.#path(`/messages?limit=${PAGE}&${ALL}`, model.id), options, never),
         this.#api.surely(this.#path("/executions?limit=50", model.id), options, never),

@@ -12,17 +12,25 @@ function versionOf(message) {
   return version;
 }
 
+const parsed = new WeakMap();
+
 /** The calls of a message: [{id, name, arguments}], whatever form they were stored in. */
 function callsOf(message) {
   if (!message.tool_calls) return [];
+  let calls = parsed.get(message);
+  if (!calls) parsed.set(message, (calls = parse(message.tool_calls)));
+  return calls;
+}
+
+function parse(text) {
   try {
-    return JSON.parse(message.tool_calls).map((call) => ({
+    return JSON.parse(text).map((call) => ({
       id: call.id,
       name: call.name ?? call.function?.name ?? "tool",
       arguments: call.arguments ?? call.function?.arguments ?? "",
     }));
   } catch {
-    return [{ id: null, name: "calls", arguments: message.tool_calls }];
+    return [{ id: null, name: "calls", arguments: text }];
   }
 }
 

@@ -22,7 +22,7 @@ const SAYS = {
     if (receipt.interrupted) return `Stored; runs as soon as ${short(receipt.interrupted)} has ended.`;
     return receipt.active_execution ? "Stored; it joins at the next boundary, or runs next." : "Stored; it starts now.";
   },
-  busy: (receipt) => `Not stored: ${short(receipt.active_execution?.execution_id)} is ${receipt.active_execution?.phase ?? "active"}.`,
+  busy: (receipt, verb) => verb === "resume" ? `${short(receipt.active_execution?.execution_id)} runs already.` : `Not stored: ${short(receipt.active_execution?.execution_id)} is ${receipt.active_execution?.phase ?? "active"}.`,
   no_active_execution: (_receipt, verb) => (verb === "stop" ? "Nothing ran; the thread is held." : "Nothing runs, so nobody reads it. Not stored."),
   active_execution_mismatch: (receipt) => `Another execution owns the thread by now: ${short(receipt.active_execution?.execution_id)}.`,
   active_input_not_steerable: () => "What runs takes no steers. Not stored.",

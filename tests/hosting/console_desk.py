@@ -1,4 +1,4 @@
-"""A service for the tests of the console, in a process of its own: `python console_desk.py DIR PORT [TOKENS]`.
+"""A service for the tests of the console, in a process of its own: `python console_desk.py DIR PORT TOKENS PREFIX`.
 
 Imported, it starts one, and starts it again on the same store and port. Its agent `clerk` says and does what its last
 message asks for: `slowly` waits in the middle of a sentence until `open_gate`, `look up` calls a tool, `refund` asks for an
@@ -34,13 +34,14 @@ ROOT = Path(__file__).parent.parent.parent
 class Desk:
     """A running service; leaving `with` kills what is left of it."""
 
-    def __init__(self, data: Path, tokens: dict[str, str] | None = None) -> None:
-        self._data = data
+    def __init__(self, data: Path, tokens: dict[str, str] | None = None, prefix: str = "") -> None:
+        self.data = data
         self._tokens = tokens or {}
+        self._prefix = prefix
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = f"http://127.0.0.1:{self.port}{prefix}"
         self.client = httpx.Client(base_url=self.url, timeout=GUARD_S, trust_env=False)
         if self._tokens:
             self.client.headers["authorization"] = f"Bearer {next(iter(self._tokens))}"
@@ -60,7 +61,7 @@ class Desk:
     def start(self) -> None:
         """Start it, on the store and the port that it had."""
         self.process = subprocess.Popen(
-            [sys.executable, __file__, str(self._data), str(self.port), json.dumps(self._tokens)],
+            [sys.executable, __file__, str(self.data), str(self.port), json.dumps(self._tokens), self._prefix],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -171,8 +172,8 @@ def clerk() -> Agent:
     return Agent(name="clerk", side_a=Side(prompt=prompt))
 
 
-def main(data: str, port: str, tokens: str) -> int:
-    from fastapi import Response
+def main(data: str, port: str, tokens: str, prefix: str) -> int:
+    from fastapi import FastAPI, Response
 
     from treadle.actors import Runtime
     from treadle.hosting.app import create_app
@@ -192,7 +193,12 @@ def main(data: str, port: str, tokens: str) -> int:
             GATE.open()
             return Response(status_code=204)
 
-        return serve(runtime, app, port=int(port))
+        served = app
+        if prefix:  # a part of a user's own app
+            served = FastAPI()
+            served.mount(prefix, app)
+            served.state.treadle = app.state.treadle
+        return serve(runtime, served, port=int(port))
 
 
 if __name__ == "__main__":

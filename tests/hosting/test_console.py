@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -301,6 +302,39 @@ def test_threads_that_change_while_the_list_was_cut_off_are_caught_up(desk: Desk
     expect(page.locator("#thread-list a")).to_have_count(2)
     expect(page.locator("#thread-list a").first).to_contain_text("one")
     expect(page.locator("#thread-list a").first).to_contain_text("Failed")
+
+
+def test_a_store_that_was_replaced_under_the_page_is_shown_from_its_beginning(desk: Desk, page: Page) -> None:
+    desk.create("t")
+    desk.say("t", "of the first store")
+    visit(page, "t")
+    expect(messages(page).last.locator(".text")).to_have_text("You said: of the first store")
+    desk.kill()
+    expect(page.locator("#link")).to_contain_text("Server away")
+    shutil.rmtree(desk.data)
+    desk.start()
+
+    desk.create("t")
+
+    expect(page.locator("#link")).to_have_text("Live")
+    expect(messages(page)).to_have_count(0)
+    send(page, "of the second", verb="Send")
+    expect(messages(page).locator(".text")).to_have_text(["of the second", "You said: of the second"])
+
+
+def test_a_console_below_a_prefix_of_another_app_works_as_well(browser: Browser, tmp_path: Path) -> None:
+    with Desk(tmp_path / "store", {"for-all": ""}, prefix="/the/desk") as desk, watched(browser, desk.url) as page:
+        desk.create("t")
+        page.goto(f"{desk.url}/#/threads/t")
+        page.keyboard.press("Escape")
+        page.get_by_role("textbox", name="Token").fill("for-all")
+        page.keyboard.press("Enter")
+        expect(page.locator("#link")).to_have_text("Live")
+
+        send(page, "hello")
+
+        expect(messages(page).last.locator(".text")).to_have_text("You said: hello")
+        expect(page.locator("#thread-list a")).to_have_count(1)
 
 
 def test_a_thread_that_is_deleted_is_said_to_be_gone(desk: Desk, page: Page) -> None:
