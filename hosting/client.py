@@ -93,7 +93,7 @@ class Client:
         self, agent: str, *, thread_id: str | None = None, user_id: str | None = None, arguments: JsonObject | None = None,
         tags: Iterable[str] = (), env: dict[str, str] | None = None,
     ) -> ThreadClient:  # fmt: skip
-        """Create a thread, at rest; durable when this returns. A user's thread is that user's, whatever `user_id` says.
+        """Create a thread, at rest; durable when this returns. A user's token creates threads of that user alone.
 
         Raises:
             AgentNotFound, ThreadExists, InvalidInput, LimitExceeded: nothing was stored.
@@ -132,7 +132,7 @@ class Client:
         while True:
             try:
                 return call.answered(self._http.send(request))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 delay = repeats.after(error)
             self._sleep(delay)
 

@@ -85,7 +85,7 @@ class AsyncClient:
         self, agent: str, *, thread_id: str | None = None, user_id: str | None = None, arguments: JsonObject | None = None,
         tags: Iterable[str] = (), env: dict[str, str] | None = None,
     ) -> AsyncThreadClient:  # fmt: skip
-        """Create a thread, at rest; durable when this returns. A user's thread is that user's, whatever `user_id` says."""
+        """Create a thread, at rest; durable when this returns. A user's token creates threads of that user alone."""
         call = routes.create_thread(agent, thread_id, user_id, arguments, tags, env)
         return AsyncThreadClient(self, (await self.call(call)).id)
 
@@ -120,7 +120,7 @@ class AsyncClient:
         while True:
             try:
                 return call.answered(await self._http.send(request))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 delay = repeats.after(error)
             await self._sleep(delay)
 

@@ -87,7 +87,7 @@ class Repeats:
         self._failed = 0
         self._sent = False
 
-    def after(self, cause: httpx.TransportError) -> float:
+    def after(self, cause: httpx.RequestError) -> float:
         """Return the seconds to wait before it is sent again. Raises: Unavailable: it must not be, or was often enough."""
         self._failed += 1
         unsent = isinstance(cause, _NOT_SENT)

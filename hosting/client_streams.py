@@ -125,7 +125,7 @@ class EventStream(_Stream, Iterator[JsonObject]):
                     return self._refused(response)
                 finally:
                     response.close()
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return self._cut(error, request.url)
         self._response, self._chunks = response, response.iter_bytes()
         self._following.connected()
@@ -138,7 +138,7 @@ class EventStream(_Stream, Iterator[JsonObject]):
             self._following.feed(next(self._chunks))
         except StopIteration:
             return self._cut(None, self._response.url)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return self._cut(error, self._response.url)
         return None
 
@@ -213,7 +213,7 @@ class AsyncEventStream(_Stream, AsyncIterator[JsonObject]):
                     return self._refused(response)
                 finally:
                     await response.aclose()
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return self._cut(error, request.url)
         self._response, self._chunks = response, response.aiter_bytes()
         self._following.connected()
@@ -228,7 +228,7 @@ class AsyncEventStream(_Stream, AsyncIterator[JsonObject]):
             self._following.feed(await anext(self._chunks))
         except StopAsyncIteration:
             return self._cut(None, self._response.url)
-        except httpx.TransportError as error:
+        except httpx.RequestError as error:
             return self._cut(error, self._response.url)
         return None
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import uvicorn
+from fastapi import FastAPI
 
 from tests.hosting.cutting import CuttingProxy
 from tests.hosting.served import Served
 from treadle.actors import Disposition, Message, RespondStatus, Runtime, Thread, Withdrawal
 from treadle.agents import ThreadState, agent
-from treadle.hosting import Auth, Client, Principal, ThreadClient
+from treadle.hosting import Auth, Client, Principal, ThreadClient, create_app
 from treadle.hosting.auth import Unauthenticated
 from treadle.protocol.errors import (
     AgentNotFound,
@@ -241,6 +244,26 @@ def test_a_server_that_is_not_there_is_said_in_one_error() -> None:
         client.threads()
 
     assert caught.value.details == {"url": "http://127.0.0.1:9"}
+
+
+def test_a_server_that_is_mounted_in_another_app_is_spoken_to_below_its_path(runtime: Runtime) -> None:
+    outer = FastAPI()
+    outer.mount("/desk", create_app(runtime))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(outer, log_config=None, ws="none"))
+    worker = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    worker.start()
+    try:
+        with Client(f"http://127.0.0.1:{listening.getsockname()[1]}/desk/") as client:
+            thread = client.create_thread("waiting", thread_id="a/b")
+            thread.set_value("..", 1)
+
+            assert thread.get_value("..") == 1
+            assert [event["type"] for event in thread.events(follow=False)] == ["THREAD_CREATED", "VALUE_CHANGED"]
+    finally:
+        server.should_exit = True
+        worker.join(30)
+        listening.close()
 
 
 def test_a_handle_shows_its_thread_and_no_token(client: Client) -> None:
