@@ -110,7 +110,7 @@ def _config(app: FastAPI, hosted: Hosted) -> uvicorn.Config:
         access_log=False,
         log_config=None,
         loop="asyncio",
-        timeout_graceful_shutdown=LEAVING_S,
+        timeout_graceful_shutdown=1,  # they had `LEAVING_S` before
     )
 
 
@@ -154,11 +154,24 @@ class _Server(uvicorn.Server):
         self._signalled.put(sig)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Let every stream, whose thread's last frame is on its way, come to its end; uvicorn would cut WebSockets off."""
+        """Let every stream, whose thread's last frame is on its way, come to its end; uvicorn would cut WebSockets off.
+
+        What a client does not take in that time is dropped, with its connection.
+        """
         under_way = set(self.server_state.tasks)
         if under_way:
-            await asyncio.wait(under_way, timeout=LEAVING_S)
+            _, late = await asyncio.wait(under_way, timeout=LEAVING_S)
+            if late:
+                # Cancelled, each would be logged as a failure of the app; cut off, each meets a client that is gone.
+                self._cut_off()
+                await asyncio.wait(late, timeout=1)
         await super().shutdown(sockets)
+        self._cut_off()  # whose last frames nobody read
+        await asyncio.sleep(0)
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     def _end(self) -> None:
         """Close the runtime on a worker of its own, while the loop serves on."""

@@ -1,12 +1,13 @@
 """A service in a process of its own, for tests that send it real signals: `python service.py DIR DRAIN_SECONDS [HOST]`.
 
-Imported, it starts one. Its agents: `waits` stops when it is interrupted, `stubborn` never, `interval` tells the switch
-interval.
+Imported, it starts one. Its agents: `waits` stops when it is interrupted, `stubborn` never, `interval` tells what
+the interpreter and the system were set to.
 """
 
 from __future__ import annotations
 
 import asyncio
+import resource
 import subprocess
 import sys
 import threading
@@ -79,7 +80,8 @@ def main(data: str, drain: str, host: str) -> int:
 
     @agent(name=INTERVAL)
     async def interval(state: ThreadState) -> None:
-        await state.set_value("interval", sys.getswitchinterval())
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        await state.set_value("interval", {"seconds": sys.getswitchinterval(), "soft": soft, "hard": hard})
 
     runtime = Runtime(
         LmdbStore(data, durability="process"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import json
 import signal
+import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -95,10 +97,10 @@ def test_a_signal_with_twenty_open_streams_sends_their_last_frames_and_exits_wit
                 ready.wait(GUARD)
                 return [block.name for block in watching if block.name != "heartbeat"]
         url = service.url.replace("http", "ws") + f"/threads/{thread_id}/stream?journal=true"
-        with connect(url) as socket:
-            socket.recv(GUARD)
+        with connect(url) as client:
+            client.recv(GUARD)
             ready.wait(GUARD)
-            return [json.loads(text)["type"] for text in socket]
+            return [json.loads(text)["type"] for text in client]
 
     with Service(tmp_path / "store", drain=0.2) as service, concurrent.futures.ThreadPoolExecutor(20) as pool:
         running = {thread_id: begin(service, WAITING, thread_id) for thread_id in ("t0", "t1")}
@@ -112,6 +114,25 @@ def test_a_signal_with_twenty_open_streams_sends_their_last_frames_and_exits_wit
     assert {names[-1] for names in frames} == {"closed"}
     assert all("THREAD_EXECUTION_FINISHED" in names for names in frames), frames
     assert {status for status, _ in ends(tmp_path / "store", running).values()} == {"cancelled"}
+
+
+@pytest.mark.slow
+def test_clients_that_read_nothing_and_half_a_request_keep_no_service_from_ending(tmp_path: Path) -> None:
+    with Service(tmp_path / "store", drain=0.2) as service:
+        begin(service, WAITING, "t")
+        for rank in range(40):
+            body = {"content": "x" * 500_000, "input_id": f"m{rank}"}
+            assert post(service, "/threads/t/messages", body).status_code == 202
+        port = int(service.url.rpartition(":")[2])
+        with contextlib.ExitStack() as open_:
+            for request in ("GET /threads/t/events HTTP/1.1\r\nHost: localhost\r\n\r\n", "GET /thr", ""):
+                for _ in range(5):
+                    client = open_.enter_context(socket.create_connection(("127.0.0.1", port), GUARD))
+                    client.sendall(request.encode())
+            httpx.get(f"{service.url}/healthz")
+            service.signal(signal.SIGTERM)
+
+            assert service.ended() == 0
 
 
 @pytest.mark.slow
@@ -148,7 +169,8 @@ def test_an_idle_service_ends_at_once_and_its_interval_is_short(tmp_path: Path) 
         service.signal(signal.SIGTERM)
 
         assert service.ended() == 0
-    assert interval == pytest.approx(module.SWITCH_INTERVAL_S)
+    assert interval["seconds"] == pytest.approx(module.SWITCH_INTERVAL_S)
+    assert interval["soft"] == interval["hard"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
