@@ -33,8 +33,9 @@ async def refund_order(state: ThreadState, number: Number, reason: str = "not gi
         )
     # The execution waits here for as long as it takes; a stop ends the wait, a crash abandons it and refunds nothing.
     answer = await state.request("approval", {"refund": order.told(), "reason": reason})
-    approved = isinstance(answer, dict) and answer.get("approved") is True
-    if not approved:
+    # A plain yes, as the console's button says it, or one that names who said it.
+    said = answer if isinstance(answer, dict) else {"approved": answer}
+    if said.get("approved") is not True:
         return ToolResult(status="error", error="it was not approved", error_code="not_approved")
-    book.refund(order, reason, str(answer.get("by", "a colleague")) if isinstance(answer, dict) else "a colleague")
+    book.refund(order, reason, str(said.get("by", "a colleague")))
     return f"refunded {order.cents / 100:.2f} EUR for order {number}"
