@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -272,6 +273,28 @@ def test_the_idempotency_key_is_the_id_of_controls_and_messages(runtime: Runtime
 
     assert (steered["control_id"], queued["input_id"], ended["control_id"]) == ("s", "q", "i")
     assert [one["disposition"] for one in (steered, queued, ended)] == ["accepted", "queued", "accepted"]
+
+
+@pytest.mark.slow
+def test_one_call_that_many_connections_repeat_is_made_once(runtime: Runtime, served: Served) -> None:
+    thread = runtime.create_thread("quick", thread_id="t").result()
+    body = {"type": "USER_MESSAGES_INPUT", "messages": "hi", "input_id": "once", "on_busy": "queue"}
+    together = threading.Barrier(16)
+
+    def call(_number: int) -> tuple[int, str]:
+        with httpx.Client(base_url=served.url) as client:
+            together.wait(20)
+            answer = client.post("/threads/t/inputs", json=body)
+            return answer.status_code, answer.text
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = set(pool.map(call, range(16)))
+
+    ((status, receipt),) = answers
+    assert status == 202
+    thread.wait(json.loads(receipt)["execution_id"]).result(20)
+    assert thread.executions().result().total == 1
+    assert [one.content for one in thread.messages().result().messages] == ["hi", "done"]
 
 
 def test_two_ids_for_one_call_are_refused(runtime: Runtime, client: httpx.Client) -> None:

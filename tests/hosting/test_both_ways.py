@@ -78,6 +78,12 @@ ROWS: dict[str, list[Step]] = {
     "a thread twice": [*CREATED, *CREATED],
     "a thread that is not": [("detail", {}), ("state", {}), ("submit", {"messages": "hi"}), ("delete", {})],
     "a thread that is gone": [*CREATED, ("delete", {}), ("detail", {}), ("delete", {}), *CREATED],
+    "a thread that is deleted at work": [
+        *busy(),
+        ("delete", {}),
+        ("steer", {"execution_id": "$execution_id", "messages": "x"}),
+        ("messages", {}),
+    ],
     "tags": [*CREATED, ("tag", {"tags": ["a", "b"]}), ("tag", {"tags": "a"}), ("tag", {"tags": None}), ("detail", {})],
     "a terminated thread": [
         *over(),
