@@ -91,8 +91,9 @@ def serve(
 
 
 def _is_ours_to_tell(record: logging.LogRecord) -> bool:
-    """Leave out what uvicorn takes for an app's mistake: a WebSocket refused with a document, a slow client let go."""
-    return not str(record.msg).startswith("ASGI callable returned without completing")
+    """Leave out what no app did: a WebSocket refused with a document, a slow client let go, a client's broken UTF-8."""
+    said = ("ASGI callable returned without completing", "Invalid UTF-8 sequence received from client")
+    return not str(record.msg).startswith(said)
 
 
 def _config(app: FastAPI, hosted: Hosted) -> uvicorn.Config:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from websockets.sync.client import connect
 
@@ -162,6 +162,7 @@ def test_any_id_is_answered(served: Served, thread_id: str, stream: str) -> None
 
 
 @EXAMPLES
+@example([masked(1, b"\x95")])
 @given(st.lists(st.one_of(frames, well_formed, st.binary(max_size=100)), max_size=6))
 def test_any_bytes_on_an_open_websocket_are_answered_or_end_it(served: Served, parts: list[bytes]) -> None:
     key = base64.b64encode(b"0123456789abcdef")
