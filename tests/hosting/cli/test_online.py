@@ -16,9 +16,10 @@ import pytest
 
 from tests.hosting.cutting import CuttingProxy
 from tests.hosting.served import Served
+from tests.hosting.service import WAITING, Service
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
-from treadle.hosting import Auth, Principal
+from treadle.hosting import Auth, Client, Principal
 from treadle.storage import LmdbStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -256,6 +257,32 @@ def test_tail_goes_on_after_a_restart_of_the_server(tmp_path: Path) -> None:
     assert seen == ["THREAD_CREATED", "before", "after"]
     assert process.returncode == 0, errors
     assert all(json.loads(line)["type"] == "THREAD_TERMINATED" for line in rest.splitlines())
+
+
+def test_tail_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
+    with Service(tmp_path, drain=1.0) as first, CuttingProxy(port_of(first)) as proxy:
+        with Client(first.url) as client:
+            client.create_thread(WAITING, thread_id="mia").set_value("k", 1)
+        process = started(proxy.url, "tail", "mia", "--json")
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())["cursor"] for _ in range(2)]
+        first.signal(signal.SIGKILL)
+        first.ended()
+        with Service(tmp_path, drain=1.0) as second, Client(second.url) as client:
+            for value in range(3):
+                client.thread("mia").set_value("k", value)
+            proxy.server_port = port_of(second)
+            seen += [json.loads(process.stdout.readline())["cursor"] for _ in range(3)]
+            process.send_signal(signal.SIGINT)
+            rest, errors = process.communicate(timeout=GUARD_S)
+
+    assert seen == [f"1:{number}" for number in range(1, 6)]
+    assert (rest, process.returncode) == ("", 130)
+    assert errors.endswith("treadle: go on with --after 1:5\n")
+
+
+def port_of(service: Service) -> int:
+    return int(service.url.rpartition(":")[2])
 
 
 def test_tail_without_a_thread_follows_them_all(runtime: Runtime, served: Served) -> None:
