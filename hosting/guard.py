@@ -117,12 +117,15 @@ class Guard:
                     if size > limit:
                         raise _too_large(size, limit)
                     if not message.get("more_body", False):
-                        return b"".join(chunks)
+                        break
         except TimeoutError:
             raise Refused(
                 408, "request_timeout", f"the body was not there within {self._limits.body_seconds:g} s",
                 limit="body_seconds", maximum=self._limits.body_seconds,
             ) from None  # fmt: skip
+        body = b"".join(chunks)
+        _check_items(body, self._limits.body_items)
+        return body
 
 
 class _Gone(Exception):
@@ -183,6 +186,17 @@ def _too_large(met: int, limit: int) -> Refused:
         413, "limit_exceeded", f"the body has {met} bytes or more; the limit body_bytes is {limit}",
         limit="body_bytes", maximum=limit, met=met,
     )  # fmt: skip
+
+
+def _check_items(body: bytes, limit: int) -> None:
+    if len(body) <= limit:
+        return
+    met = sum(map(body.count, (b",", b"[", b"{")))
+    if met > limit:
+        raise Refused(
+            413, "limit_exceeded", f"the body has {met} commas and brackets; the limit body_items is {limit}",
+            limit="body_items", maximum=limit, met=met,
+        )  # fmt: skip
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -220,6 +220,16 @@ def test_bad_input_gets_a_problem_and_stores_nothing(unmoved: tuple[Runtime, htt
     assert (thread.state().result(), runtime.threads().result()) == before
 
 
+def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(runtime: Runtime) -> None:
+    with Served(runtime, limits=Limits(body_items=1_000)) as served, httpx.Client(base_url=served.url) as client:
+        runtime.create_thread("quick", thread_id="t").result()
+        refused = client.put("/threads/t/values/k", content=b'{"value": [' + b"{}," * 600 + b"{}]}", headers=JSON)
+        taken = client.put("/threads/t/values/k", json={"value": "x" * 2_000})
+
+    assert (refused.status_code, refused.json()["limit"], refused.json()["met"]) == (413, "body_items", 1203)
+    assert taken.status_code == 204
+
+
 def test_a_body_that_is_no_json_by_its_type_is_refused(client: httpx.Client) -> None:
     for headers in ({"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}, {}):
         answer = client.post("/threads", content=b'{"agent_id": "quick"}', headers=headers)
