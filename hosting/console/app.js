@@ -47,6 +47,7 @@ function askToken(refused) {
   });
 }
 
+$("sign-in").hidden = api.token === null;
 $("sign-in").addEventListener("click", () => {
   api.forget();
   location.reload();

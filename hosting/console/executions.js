@@ -74,7 +74,7 @@ export class Executions {
         record.reason && h("span", { text: words(record.reason) }),
         h("time", { datetime: machine(record.started_at), title: fully(record.started_at), text: at(record.started_at) })),
       record.error && h("div", { class: "execution-error", text: `${record.error.type}: ${record.error.message}` }),
-      record.evidence && h("div", { class: "execution-error", text: `Cut off: ${words(record.evidence.cause)}. It is not run again by itself.` }),
+      record.evidence && h("div", { class: "execution-note", text: `Cut off: ${words(record.evidence.cause)}. It is not run again by itself.` }),
       live && model.activity.length > 0 && h("ul", { class: "activity" },
         ...model.activity.slice(-ACTIVITY).map((one) => h("li", { "data-kind": one.kind, text: one.text }))),
       live && h("div", { class: "execution-foot" },

@@ -371,5 +371,8 @@ def test_a_token_is_asked_for_kept_in_the_tab_alone_and_opens_what_it_may(browse
                 == "for-anna"
             )
             assert "for-anna" not in page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
+            page.reload()
+            expect(page.locator("#link")).to_have_text("Live")
+            expect(page.get_by_role("button", name="Change token")).to_be_visible()
             page.goto("/#/threads/his")
             expect(page.get_by_role("main").get_by_text("There is no thread his.")).to_be_visible()

@@ -58,10 +58,18 @@ NAMELESS = """() => [...document.querySelectorAll("button, input, textarea, a[hr
   .filter((one) => !(one.getAttribute("aria-label") || one.getAttribute("aria-labelledby") || one.labels?.length || one.textContent.trim()))
   .map((one) => one.outerHTML)"""
 
-BEYOND = """() => [...document.querySelectorAll("button, input, textarea")]
-  .filter((one) => one.checkVisibility({ visibilityProperty: true }))
-  .filter((one) => one.getBoundingClientRect().right > innerWidth + 1)
-  .map((one) => one.outerHTML)"""
+# What stands beyond the edge of its pane, or of the window; what may be scrolled sideways is not.
+BEYOND = """() => [...document.querySelectorAll(".pane *, .bar *")]
+  .filter((one) => one.checkVisibility({ visibilityProperty: true }) && !one.closest(".visually-hidden, svg"))
+  .filter((one) => ![...(function* up() { for (let p = one.parentElement; p; p = p.parentElement) yield p; })()]
+    .some((up) => !up.matches(".pane, body, html") && getComputedStyle(up).overflowX !== "visible" && up.scrollWidth > up.clientWidth))
+  .filter((one) => {
+    const box = one.getBoundingClientRect();
+    const room = one.closest(".pane, .bar").getBoundingClientRect();
+    return box.width > 1 && (box.right > Math.min(room.right, innerWidth) + 1 || box.left < room.left - 1);
+  })
+  .concat([...document.querySelectorAll(".segments")].filter((one) => one.scrollWidth > one.clientWidth))
+  .map((one) => one.outerHTML.slice(0, 200))"""
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +234,21 @@ def test_a_narrow_screen_shows_one_thing_at_a_time_and_nothing_beyond_its_edge(b
         page.get_by_role("button", name="Back to threads").click()
         expect(page.locator("nav.threads")).to_be_visible()
         expect(page.locator("main")).to_be_hidden()
+
+
+def test_nothing_stands_beyond_the_edge_of_its_pane_at_any_width(desk: Desk, page: Page) -> None:
+    everything(desk, page)
+    send(page, "a text that is far too long for one line of what became of it " * 3, verb="Send")
+    expect(page.locator("#receipts .code").last).to_have_text("busy")
+    found = {}
+    for width in (1600, 1280, 1200, 1121, 1120, 1000, 800, 721, 720, 600, 390, 320):
+        page.set_viewport_size({"width": width, "height": 760})
+        for tab in page.get_by_role("tab").all() or [None]:
+            if tab is not None:
+                tab.click()
+            found[width, tab and tab.inner_text()] = page.evaluate(BEYOND)
+
+    assert {at: beyond for at, beyond in found.items() if beyond} == {}
 
 
 def test_a_screen_of_middle_width_shows_transcript_and_executions_in_one_place(browser: Browser, desk: Desk) -> None:
