@@ -27,21 +27,21 @@ _BATCH_FRAMES = 64
 _BATCH_BYTES = 1 << 16  # the mark at which a transport asks to wait
 
 
-async def batches(feed: Feed[Frame], quiet_seconds: float) -> AsyncIterator[list[Frame]]:
-    """Yield what the feed has, at once and together, until it ends; an empty list for every time of quiet.
+async def batches(feed: Feed[Frame], due: Callable[[], float | None] = lambda: None) -> AsyncIterator[list[Frame]]:
+    """Yield what the feed has, at once and together, until it ends; an empty list when nothing came until it was due.
 
     A page of the journal is read on the loop where the reader fell behind: bounded, as every read of a feed.
 
     Args:
         feed: read by nobody else.
-        quiet_seconds: until an empty list says that nothing came.
+        due: asked before each wait: when, by the loop's time, an empty list is to say that nothing came; None for never.
 
     Raises:
         TreadleError: the feed cannot be read further.
     """
     while True:
         try:
-            async with asyncio.timeout(quiet_seconds):
+            async with asyncio.timeout_at(due()):
                 frames = [await anext(feed)]
         except TimeoutError:
             yield []

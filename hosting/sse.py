@@ -84,6 +84,7 @@ class EventStream(Response):
         self._opening = opening
         self._encode = encode
         self._limits = limits
+        self._due = 0.0  # when the next heartbeat is, unless something is sent before
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
         """Send until the feed ends, the client goes, or it takes nothing for too long."""
@@ -99,10 +100,14 @@ class EventStream(Response):
     async def _send_all(self, send: Send) -> None:
         if not await self._write(send, self._opening):
             return
+        loop = asyncio.get_running_loop()
         try:
-            async for frames in batches(self._feed, self._limits.heartbeat_seconds):
-                data = b"".join(map(self._encode, frames)) if frames else _HEARTBEAT
-                if data and not await self._write(send, data):
+            async for frames in batches(self._feed, lambda: self._due):
+                data = b"".join(map(self._encode, frames))
+                # What is not shown here is quiet, too, however much of it there is.
+                if not data and loop.time() < self._due:
+                    continue
+                if not await self._write(send, data or _HEARTBEAT):
                     return
         except TreadleError as error:
             logger.warning("A stream ended with %s: %s", error.code, error, extra={"code": error.code})
@@ -112,6 +117,7 @@ class EventStream(Response):
 
     async def _write(self, send: Send, data: bytes, *, last: bool = False) -> bool:
         message = {"type": "http.response.body", "body": data, "more_body": not last}
+        self._due = asyncio.get_running_loop().time() + self._limits.heartbeat_seconds
         return await written(send(message), self._limits.write_seconds)
 
 

@@ -100,10 +100,10 @@ class MessageStream:
             if not await self._write(self._websocket.send_text(first.text)):
                 return None
             # The protocol's own pings are the sign of life here, and the server's: nothing is sent in quiet.
-            async for frames in batches(self._feed, self._limits.heartbeat_seconds):
+            async for frames in batches(self._feed):
                 if not await self._write(self._send(frames)):
                     return None
-                last = frames[-1] if frames else last
+                last = frames[-1]
         except TreadleError as error:
             logger.warning("A stream ended with %s: %s", error.code, error, extra={"code": error.code})
             told = await self._write(self._websocket.send_text(failure_frame(error).text))

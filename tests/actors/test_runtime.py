@@ -52,6 +52,17 @@ def test_a_runtime_names_its_agents_in_order() -> None:
     assert Runtime(MemoryStore(), agents=[quiet, another]).agents == ["another", "quiet"]
 
 
+def test_a_runtime_tells_its_clock_always_and_its_boot_once_it_is_open() -> None:
+    runtime = Runtime(MemoryStore(), agents=[quiet])
+    with pytest.raises(RuntimeClosed):
+        assert runtime.boot_id
+    with runtime:
+        thread = runtime.create_thread(quiet).result()
+
+        assert runtime.boot_id == thread.state().result().boot_id
+        assert isinstance(runtime.clock, SystemClock)
+
+
 def closing(hosted: Runtime, **options: Any) -> Reply[None]:
     """Close on a worker of its own."""
     closed: Reply[None] = Reply()

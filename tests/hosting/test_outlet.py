@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from treadle.actors import Thread
 
-QUIET_S = 30.0
-
 
 @agent
 async def nothing(state: ThreadState) -> None:
@@ -40,7 +38,7 @@ def test_what_is_there_comes_together_and_in_bounds(thread: Thread) -> None:
 
     async def read() -> list[list[str]]:
         found: list[list[str]] = []
-        async for frames in batches(thread.stream("1:0"), QUIET_S):
+        async for frames in batches(thread.stream("1:0")):
             found.append([frame["cursor"] for frame in frames])
             if sum(map(len, found)) == 202:
                 break
@@ -58,7 +56,7 @@ def test_large_frames_make_short_batches(thread: Thread) -> None:
 
     async def read() -> list[int]:
         sizes: list[int] = []
-        async for frames in batches(thread.stream("1:1"), QUIET_S):
+        async for frames in batches(thread.stream("1:1")):
             sizes.append(len(frames))
             if sum(sizes) == 11:
                 break
@@ -70,7 +68,8 @@ def test_large_frames_make_short_batches(thread: Thread) -> None:
 def test_quiet_is_told_and_nothing_is_lost_by_it(thread: Thread) -> None:
     async def read() -> list[object]:
         told: list[object] = []
-        async for frames in batches(thread.stream(), 0.01):
+        loop = asyncio.get_running_loop()
+        async for frames in batches(thread.stream(), lambda: loop.time() + 0.01):
             told.append([frame["type"] for frame in frames])
             if len(told) == 3:
                 await thread.inject_message(role="user", content="hi")
@@ -93,7 +92,7 @@ def test_an_error_comes_after_the_frames_before_it(thread: Thread, monkeypatch: 
     sizes: list[int] = []
 
     async def read() -> None:
-        async for frames in batches(stream, QUIET_S):
+        async for frames in batches(stream):
             sizes.append(len(frames))  # noqa: PERF401 - what came before the error counts
 
     monkeypatch.setattr(type(stream), "next", lambda _self, timeout=None: next_(timeout))
@@ -110,7 +109,7 @@ def test_a_feed_ends_when_what_it_is_for_has_ended(thread: Thread) -> None:
             await ended.wait()
 
         task = close_when(over, feed)
-        async for frames in batches(feed, QUIET_S):
+        async for frames in batches(feed):
             count += len(frames)
             ended.set()
         await task
