@@ -163,13 +163,16 @@ async def thread_events(
     thread_id: str,
     who: Annotated[Principal, Depends(principal)],
     after: Annotated[str | None, Query(description="the last cursor applied, `generation:sequence`")] = None,
-    last_event_id: Annotated[str | None, Header(description="the same, as a browser sends it; it wins")] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="the same, as a browser sends it; `after` wins over it")
+    ] = None,
     live: Annotated[bool, Query(description="whether live frames, as chunks of messages, are sent too")] = False,
 ) -> Response:
     """Follow the committed events of a thread after a cursor, from the beginning of its journal without one.
 
-    A browser that reconnects sends the id that it saw last beside the address that it began with: so the header wins.
+    A browser that reconnects sends the id that it saw last beside the address that it began with, and `after` there would
+    win: it is for clients that keep the cursor themselves (contract A.11).
     """
-    feed, first = await to_thread.run_sync(_begin, who, thread_id, last_event_id or after)
+    feed, first = await to_thread.run_sync(_begin, who, thread_id, last_event_id if after is None else after)
     opening = sse_event(first, name="snapshot")
     return EventStream(feed, opening, _with_live if live else _committed, hosted(request).limits)

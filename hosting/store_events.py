@@ -88,11 +88,13 @@ async def store_events(
     request: Request,
     who: Annotated[Principal, Depends(principal)],
     after: Annotated[str | None, Query(description="the last change number applied; `latest`: none before now")] = None,
-    last_event_id: Annotated[str | None, Header(description="the same, as a browser sends it; it wins")] = None,
+    last_event_id: Annotated[
+        str | None, Header(description="the same, as a browser sends it; `after` wins over it")
+    ] = None,
 ) -> Response:
     """Follow the status of all threads that the caller sees: the latest of each, and every thread anew as it changes."""
     served = hosted(request)
-    feed, found, first = await to_thread.run_sync(_begin, served.runtime, last_event_id or after)
+    feed, found, first = await to_thread.run_sync(_begin, served.runtime, last_event_id if after is None else after)
     shown = VisibleChanges(served.runtime, who)
     opening = sse_event(first, name="snapshot") + b"".join(map(shown.encode, found))
     return EventStream(feed, opening, shown.encode, served.limits)

@@ -144,13 +144,17 @@ def test_a_thousand_events_across_fifty_cut_connections_come_once_each(served: S
     assert [event.data["message"]["content"] for event in events[1:]] == [f"message {n}" for n in range(1000)]
 
 
-def test_the_header_of_a_browser_that_reconnects_wins_over_the_address_it_began_with(
+def test_the_cursor_in_the_address_wins_over_the_header_and_a_blank_one_is_the_beginning(
     served: Served, thread: Thread
 ) -> None:
     say(thread, 5)
 
-    with Watching(f"{served.url}/threads/t/events?after=1:1", **{"last-event-id": "1:4"}) as watching:
-        assert [event.id for event in watching.committed(2)] == ["1:5", "1:6"]
+    with Watching(f"{served.url}/threads/t/events?after=1:3", **{"last-event-id": "1:5"}) as watching:
+        assert [event.id for event in watching.committed(3)] == ["1:4", "1:5", "1:6"]
+    with Watching(f"{served.url}/threads/t/events?after=", **{"last-event-id": "1:5"}) as watching:
+        assert [event.id for event in watching.committed(1)] == ["1:1"]
+    with Watching(f"{served.url}/threads/t/events", **{"last-event-id": "1:5"}) as watching:
+        assert [event.id for event in watching.committed(1)] == ["1:6"]
 
 
 def test_live_frames_come_only_where_they_are_asked_for_and_have_no_id(served: Served, thread: Thread) -> None:
