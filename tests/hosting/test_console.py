@@ -48,6 +48,8 @@ def test_a_thread_is_started_and_its_answer_is_shown_word_by_word_before_it_is_s
     expect(page.get_by_label("Agent", exact=True)).to_have_value("clerk")
     page.get_by_label("Id optional").fill("first")
     page.get_by_role("button", name="Create").click()
+    # Live before it was open, too: words said before the page follows the thread are not shown one by one.
+    expect(page.locator("#thread-id")).to_have_text("first")
     expect(page.locator("#link")).to_have_text("Live")
 
     receipt = send(page, "slowly")
