@@ -42,7 +42,7 @@ test: $(VENV)/ready-test
 # Two at a time: most of them wait for a disk, for a process to die, or for a state space that one core walks through.
 slow: $(VENV)/ready-test
 	@$(RUN) -m pytest -m slow -n 2
-	@$(RUN) -m pytest -m 'not slow' -n 2 --always-evict $(EVICTED_SLOWLY)
+	@$(RUN) -m pytest -m 'not slow' --always-evict $(EVICTED_SLOWLY)
 
 check: $(VENV)/ready-test $(VENV)/ready-check
 	@$(RUN) -m ruff check
