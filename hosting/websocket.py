@@ -66,6 +66,12 @@ async def message_stream(websocket: WebSocket, thread_id: str) -> None:
     await MessageStream(websocket, feed, frames, served.limits).run(first)
 
 
+@router.websocket("/{path:path}")
+async def no_such_stream(websocket: WebSocket) -> None:
+    """Answer a WebSocket to any other address as a request to it: Starlette's own refusal is a bare 403."""
+    await websocket.send_denial_response(problem_of(404, "route_not_found", "there is no WebSocket at this address"))
+
+
 class MessageStream:
     """One client's connection, from its handshake to its close code."""
 

@@ -303,3 +303,11 @@ def test_streams_and_tickets_work_in_an_app_that_is_mounted(runtime: Runtime, th
         answer = httpx.post(f"{served.url}/agents/tickets", json={"path": path}, headers=header)
         with connect(f"{served.ws}{path}?ticket={answer.json()['ticket']}") as client:
             assert receive(client)["type"] == "thread_status"
+
+
+@pytest.mark.parametrize("path", ["/", "/nosuch", "/threads", "/threads/t/stream/"])
+def test_a_websocket_to_an_address_without_one_is_told_so_by_a_problem_document(served: Served, path: str) -> None:
+    with pytest.raises(InvalidStatus) as refused, connect(served.ws + path):
+        pass
+    assert refused.value.response.status_code == 404
+    assert json.loads(refused.value.response.body)["code"] == "route_not_found"
