@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from ..protocol.errors import CallerError, TreadleError
 from ..protocol.frames import Frame
@@ -30,7 +31,8 @@ _BATCH_BYTES = 1 << 16  # the mark at which a transport asks to wait
 async def batches(feed: Feed[Frame], due: Callable[[], float | None] = lambda: None) -> AsyncIterator[list[Frame]]:
     """Yield what the feed has, at once and together, until it ends; an empty list when nothing came until it was due.
 
-    A page of the journal is read on the loop where the reader fell behind: bounded, as every read of a feed.
+    A page of the journal is read on the loop where the reader fell behind. Such readers take turns, one batch in each round
+    of the loop, so that however many there are, everybody else is served between two batches.
 
     Args:
         feed: read by nobody else.
@@ -39,27 +41,53 @@ async def batches(feed: Feed[Frame], due: Callable[[], float | None] = lambda: N
     Raises:
         TreadleError: the feed cannot be read further.
     """
+    behind = False
     while True:
-        try:
-            async with asyncio.timeout_at(due()):
-                frames = [await anext(feed)]
-        except TimeoutError:
-            yield []
-            continue
-        except StopAsyncIteration:
-            return
-        failed = _fill(feed, frames)
-        yield frames
+        frames: list[Frame] = []
+        if behind:
+            async with _turns():
+                failed = _fill(feed, frames)
+                await asyncio.sleep(0)
+            behind = _is_full(frames)
+            if not frames and failed is None:
+                continue
+        else:
+            try:
+                async with asyncio.timeout_at(due()):
+                    frames.append(await anext(feed))
+            except TimeoutError:
+                yield []
+                continue
+            except StopAsyncIteration:
+                return
+            failed = _fill(feed, frames)
+            behind = _is_full(frames)
+        if frames:
+            yield frames
         if failed is not None:
             raise failed
-        if len(frames) >= _BATCH_FRAMES:
-            # Sending to a client that keeps up never waits, and others have their turn only where somebody does.
-            await asyncio.sleep(0)
+
+
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+
+def _turns() -> asyncio.Lock:
+    """Return the lock by which readers of one loop that are behind take turns."""
+    loop = asyncio.get_running_loop()
+    lock = _TURNS.get(loop)
+    if lock is None:
+        lock = _TURNS[loop] = asyncio.Lock()
+    return lock
+
+
+def _is_full(frames: list[Frame]) -> bool:
+    """Say whether a batch has as much as it may: then there is probably more."""
+    return len(frames) >= _BATCH_FRAMES or sum(len(frame.text) for frame in frames) >= _BATCH_BYTES
 
 
 def _fill(feed: Feed[Frame], frames: list[Frame]) -> TreadleError | None:
     """Add what else is there, up to a batch; return the error that ended it, told once these frames are out."""
-    size = len(frames[0].text)
+    size = sum(len(frame.text) for frame in frames)
     while size < _BATCH_BYTES and len(frames) < _BATCH_FRAMES:
         try:
             frame = feed.next(0)

@@ -50,6 +50,39 @@ def test_what_is_there_comes_together_and_in_bounds(thread: Thread) -> None:
     assert [cursor for batch in found for cursor in batch] == ["1:201", *(f"1:{n}" for n in range(1, 202))]
 
 
+def test_readers_that_are_behind_take_turns_one_batch_in_each_round_of_the_loop(thread: Thread) -> None:
+    for _ in range(400):
+        thread.inject_message(role="user", content="x").result()
+    rounds: list[int] = []
+
+    async def read(now: list[int]) -> int:
+        count = 0
+        async for frames in batches(thread.stream("1:0")):
+            if count:  # the first batch of a reader is read before it is known to be behind
+                rounds.append(now[0])
+            count += len(frames)
+            if count >= 402:
+                break
+        return count
+
+    async def main() -> list[int]:
+        now = [0]
+
+        async def tick() -> None:
+            while True:
+                now[0] += 1
+                await asyncio.sleep(0)
+
+        beside = asyncio.create_task(tick())
+        counts = await asyncio.gather(*(read(now) for _ in range(8)))
+        beside.cancel()
+        return counts
+
+    assert asyncio.run(main()) == [402] * 8
+    assert len(rounds) > 40
+    assert len(set(rounds)) == len(rounds)
+
+
 def test_large_frames_make_short_batches(thread: Thread) -> None:
     for _ in range(10):
         thread.inject_message(role="user", content="x" * 40_000).result()
