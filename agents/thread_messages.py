@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..protocol.receipts import Receipt
     from ..protocol.values import JsonObject
     from .redaction import Redactor
+    from .scene import Scene
 
 __all__ = ["ThreadMessages"]
 
@@ -106,8 +107,10 @@ class ThreadMessages(StateParts):
             )
         except TreadleError as error:
             return Reply.failed(error)
-        if scene is None:
-            return access.append(draft)
+        return access.append(draft) if scene is None else self._append_declared(scene, draft)
+
+    def _append_declared(self, scene: Scene, draft: Draft) -> Reply[Message]:
+        """Store a message of a declared agent: at the depth of its flow, between its hooks where it has any."""
         flow = scene.flow
         if flow is not None:
             flow.course.open_calls.update(draft.get("calls", ()))
@@ -115,7 +118,7 @@ class ThreadMessages(StateParts):
                 draft["parent_id"], draft["depth"] = flow.parent_message_id, flow.depth
         hooks = scene.hooks
         if not hooks.has("before_create_message") and not hooks.has("after_create_message"):
-            return access.append(draft)
+            return self._access.append(draft)
         return scene.errands.run_in_line(lambda: self.append_hooked(draft, refusing=True))
 
     async def append_hooked(self, draft: Draft, *, refusing: bool = False) -> Message:

@@ -32,51 +32,60 @@ class Level(StrEnum):
     error = "error"
 
 
+# The options stand apart, so that what the command does can be read on one page.
+_Target = Annotated[
+    str, typer.Argument(metavar="MODULE:NAME", help="An agent, a list of agents, or a Runtime.", show_default=False)
+]
+_Data = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        "-d",
+        help="Where threads are kept; made if missing.",
+        show_default=False,
+        parser=given_path,
+        autocompletion=complete_path,
+    ),
+]
+_Host = Annotated[str, typer.Option(help="Address to listen on; beyond this machine only with tokens.")]
+_Port = Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")]
+_AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-host",
+        help="A name in Host that is answered, as desk.example or *.example; by default localhost and the address itself.",
+        show_default=False,
+    ),
+]
+_TokenFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--token-file",
+        help="Lines of TOKEN, for an admin, or TOKEN USER_ID; mode 600.",
+        show_default=False,
+        parser=given_path,
+        autocompletion=complete_path,
+    ),
+]
+_Deadline = Annotated[
+    float | None,
+    typer.Option(
+        min=0, help="Seconds from SIGTERM in which executions may end by themselves.", show_default="the runtime's"
+    ),
+]
+_LogLevel = Annotated[Level, typer.Option("--log-level", help="From which on stderr has log records.")]
+
+
 @ending
 def serve(
-    target: Annotated[
-        str, typer.Argument(metavar="MODULE:NAME", help="An agent, a list of agents, or a Runtime.", show_default=False)
-    ],
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--data",
-            "-d",
-            help="Where threads are kept; made if missing.",
-            show_default=False,
-            parser=given_path,
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond this machine only with tokens.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="0 for a free one.")] = 8642,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host",
-            help="A name in Host that is answered, as desk.example or *.example; by default localhost and the address itself.",
-            show_default=False,
-        ),
-    ] = None,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(
-            "--token-file",
-            help="Lines of TOKEN, for an admin, or TOKEN USER_ID; mode 600.",
-            show_default=False,
-            parser=given_path,
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    deadline: Annotated[
-        float | None,
-        typer.Option(
-            min=0, help="Seconds from SIGTERM in which executions may end by themselves.", show_default="the runtime's"
-        ),
-    ] = None,
-    log_level: Annotated[Level, typer.Option("--log-level", help="From which on stderr has log records.")] = Level.info,
+    target: _Target,
+    data: _Data = None,
+    host: _Host = "127.0.0.1",
+    port: _Port = 8642,
+    allow_host: _AllowHost = None,
+    token_file: _TokenFile = None,
+    deadline: _Deadline = None,
+    log_level: _LogLevel = Level.info,
     as_json: JsonOption = False,
 ) -> None:
     """Serve agents over HTTP until SIGTERM or Ctrl-C; prints the address once it
