@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import PrivateAttr
 
-from tests.agents.stage import PATIENCE_S, _sending, _throwing
+from tests.agents.stage import PATIENCE_S, block, follow
 from treadle.actors import Runtime
 from treadle.actors.fake_clock import FakeClock
 from treadle.agents import Agent, Definitions, Model, Prompt, Side, ThreadState
@@ -42,40 +42,9 @@ class Played(Agent):
             flow = execution.body_flow = Flow(execution, self)
             flow.context = state.context
             flow.prompt_path = ["p"]
-        return self._block(execution, state) if self._blocking else self._follow(state)
-
-    async def _follow(self, state: ThreadState) -> None:
-        replies = self._script(state)
-        step = _sending(replies, None)
-        while True:
-            try:
-                reply = step()
-            except StopIteration:
-                return
-            try:
-                value = await reply
-            except BaseException as error:
-                step = _throwing(replies, error)
-            else:
-                step = _sending(replies, value)
-
-    async def _block(self, execution: Execution, state: ThreadState) -> None:
-        def body() -> None:
-            replies = self._script(state)
-            step = _sending(replies, None)
-            while True:
-                try:
-                    reply = step()
-                except StopIteration:
-                    return
-                try:
-                    value = reply.result()
-                except BaseException as error:
-                    step = _throwing(replies, error)
-                else:
-                    step = _sending(replies, value)
-
-        await execution.call(body)
+        if self._blocking:
+            return execution.call(block, self._script, state)
+        return follow(self._script, state)
 
 
 class Declared:

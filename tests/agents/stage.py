@@ -27,40 +27,50 @@ if TYPE_CHECKING:
 PATIENCE_S = 30.0  # for what must come at once; a hang fails with the place where it hangs
 
 
+async def follow(script: Script, state: ThreadState) -> None:
+    """Play a script in a coroutine: each reply that it yields is awaited."""
+    replies = script(state)
+    step = _sending(replies, None)
+    while True:
+        try:
+            reply = step()
+        except StopIteration:
+            return
+        try:
+            value = await reply
+        except BaseException as error:
+            step = _throwing(replies, error)
+        else:
+            step = _sending(replies, value)
+
+
+def block(script: Script, state: ThreadState) -> None:
+    """Play a script in a plain function: each reply that it yields is blocked on."""
+    replies = script(state)
+    step = _sending(replies, None)
+    while True:
+        try:
+            reply = step()
+        except StopIteration:
+            return
+        try:
+            value = reply.result()
+        except BaseException as error:
+            step = _throwing(replies, error)
+        else:
+            step = _sending(replies, value)
+
+
 def in_coroutine(script: Script, **options: Any) -> FunctionAgent[Awaitable[None] | None]:
     async def body(state: ThreadState) -> None:
-        replies = script(state)
-        step = _sending(replies, None)
-        while True:
-            try:
-                reply = step()
-            except StopIteration:
-                return
-            try:
-                value = await reply
-            except BaseException as error:
-                step = _throwing(replies, error)
-            else:
-                step = _sending(replies, value)
+        await follow(script, state)
 
     return agent(body, **{"name": "actor", **options})
 
 
 def in_function(script: Script, **options: Any) -> FunctionAgent[Awaitable[None] | None]:
     def body(state: ThreadState) -> None:
-        replies = script(state)
-        step = _sending(replies, None)
-        while True:
-            try:
-                reply = step()
-            except StopIteration:
-                return
-            try:
-                value = reply.result()
-            except BaseException as error:
-                step = _throwing(replies, error)
-            else:
-                step = _sending(replies, value)
+        block(script, state)
 
     return agent(body, **{"name": "actor", **options})
 

@@ -37,12 +37,6 @@ def runtime() -> Iterator[Runtime]:
         yield runtime
 
 
-@pytest.fixture
-def served(runtime: Runtime) -> Iterator[Served]:
-    with Served(runtime) as served:
-        yield served
-
-
 def write(runtime: Runtime, count: int) -> None:
     thread = runtime.thread("t")
     for number in range(count):

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from tests.hosting.browsing import a_browser, executions, messages, running, send, visit, watched
+from tests.hosting.browsing import executions, messages, running, send, visit, watched
 from tests.hosting.console_desk import Desk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.slow
@@ -70,24 +67,6 @@ BEYOND = """() => [...document.querySelectorAll(".pane *, .bar *")]
   })
   .concat([...document.querySelectorAll(".segments")].filter((one) => one.scrollWidth > one.clientWidth))
   .map((one) => one.outerHTML.slice(0, 200))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with a_browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def desk(browser: Browser, tmp_path: Path) -> Iterator[Desk]:
-    with Desk(tmp_path / "store") as desk:
-        yield desk
-
-
-@pytest.fixture
-def page(browser: Browser, desk: Desk) -> Iterator[Page]:
-    with watched(browser, desk.url) as page:
-        yield page
 
 
 def everything(desk: Desk, page: Page) -> None:

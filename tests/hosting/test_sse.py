@@ -47,12 +47,6 @@ def thread(runtime: Runtime) -> Thread:
     return runtime.create_thread(echo, thread_id="t").result()
 
 
-@pytest.fixture
-def served(runtime: Runtime) -> Iterator[Served]:
-    with Served(runtime) as served:
-        yield served
-
-
 def say(thread: Thread, count: int) -> None:
     for number in range(count):
         thread.inject_message(role="user", content=f"message {number}").result()

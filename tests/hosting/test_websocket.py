@@ -45,12 +45,6 @@ def thread(runtime: Runtime) -> Thread:
     return runtime.create_thread(echo, thread_id="t").result()
 
 
-@pytest.fixture
-def served(runtime: Runtime) -> Iterator[Served]:
-    with Served(runtime) as served:
-        yield served
-
-
 def receive(client: ClientConnection) -> dict[str, Any]:
     frame = json.loads(client.recv(GUARD_S))
     assert isinstance(frame, dict)
