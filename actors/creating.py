@@ -17,6 +17,7 @@ from ..protocol.events import ThreadCreated
 from ..protocol.facts import Facts
 from ..protocol.ids import check_id
 from ..protocol.values import JsonObject, check_value
+from ..protocol.variables import is_variable_name, is_variable_value
 from ..storage.batch import Answer
 from ..storage.reading import thread_number
 from .bodies import tell_created
@@ -152,10 +153,11 @@ def _check_env(env: object) -> dict[str, str] | None:
     variables: dict[str, str] = {}
     for name, value in checked.items():
         # What no process could be given is refused here, and not by the first process of a thread that is stored.
-        if not name or "=" in name or "\0" in name:
+        if not is_variable_name(name):
             raise _bad_env("a variable's name is not empty and holds neither '=' nor NUL", "$.env", name)
-        if not isinstance(value, str) or "\0" in value:
-            raise _bad_env("a variable is a string without NUL", f"$.env.{shorten(name, 40)}", value)
+        if not is_variable_value(value):
+            # The value is not shown: it may be a secret.
+            raise _bad_env("a variable is a string without NUL", f"$.env.{shorten(name, 40)}", type(value).__name__)
         variables[name] = value
     return variables
 

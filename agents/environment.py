@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from ..protocol.errors import CallerError, InvalidInput, shorten
+from ..protocol.variables import is_variable_name, is_variable_value
 from .secrets import Sealer
 
 __all__ = [
@@ -129,9 +130,9 @@ def check_variable(name: object, value: object, kind: object = None) -> None:
     Raises:
         InvalidInput: `invalid_variable`: no process could be given such a name or value, or the type is none.
     """
-    if not isinstance(name, str) or not name or "=" in name or "\0" in name or not _is_unicode(name):
+    if not is_variable_name(name):
         raise _refuse("a variable's name is not empty and holds neither '=' nor NUL", name, name)
-    if not isinstance(value, str) or "\0" in value or not _is_unicode(value):
+    if not is_variable_value(value):
         # The value is not shown: it may be a secret.
         raise _refuse(f"variable {shorten(name, 40)} is a string without NUL", type(value).__name__, name)
     if kind is not None and kind not in ENV_TYPES:
@@ -152,14 +153,6 @@ def values_of(given: object) -> dict[str, EnvValue]:
         check_variable(name, value.value, value.type)
         values[name] = value
     return values
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _refuse(form: str, met: object, name: object) -> InvalidInput:

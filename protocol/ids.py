@@ -7,7 +7,16 @@ import re
 from .errors import InvalidInput, shorten
 from .limits import ID_LENGTH_MAX, NAME_BYTES_MAX
 
-__all__ = ["INTERNAL", "check_id", "check_internal", "check_key", "check_name", "format_id", "is_internal"]
+__all__ = [
+    "INTERNAL",
+    "check_id",
+    "check_internal",
+    "check_key",
+    "check_name",
+    "format_id",
+    "is_internal",
+    "is_unicode",
+]
 
 INTERNAL = "treadle:"  # how the keys of values of the runtime's own layers begin
 
@@ -40,7 +49,7 @@ def check_name(kind: str, value: object) -> str:
     Raises:
         InvalidInput: `invalid_name`, with the kind and the value.
     """
-    if isinstance(value, str) and value and "\0" not in value and _is_unicode(value):
+    if isinstance(value, str) and value and "\0" not in value and is_unicode(value):
         return value
     raise InvalidInput(
         f"{kind} must be a non-empty string of valid Unicode without NUL, not {shorten(value)}",
@@ -83,7 +92,8 @@ def is_internal(key: str) -> bool:
     return key.startswith(INTERNAL)
 
 
-def _is_unicode(text: str) -> bool:
+def is_unicode(text: str) -> bool:
+    """Say whether text can be written as UTF-8: it has no halves of characters."""
     try:
         text.encode()
     except UnicodeEncodeError:

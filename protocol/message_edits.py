@@ -23,7 +23,7 @@ from .events import Event, InputQueued, InputWithdrawn, MessageDeleted, MessageP
 from .facts import message_class
 from .inbox import Row
 from .limits import INPUT_BYTES_MAX
-from .messages import Draft, Message, check_text, draft_size
+from .messages import Draft, Message, check_metadata, check_text, draft_size
 from .refusals import refuse
 from .running import fenced, is_fenced
 from .triggers import Kind, Trigger
@@ -77,14 +77,7 @@ def check_changes(changes: object) -> tuple[Changes, int]:
     if content is not UNCHANGED:
         check_text(content, optional=True)  # whether it may be empty, the message says
     if metadata is not None and metadata is not UNCHANGED:
-        if not isinstance(metadata, dict):
-            raise InvalidInput(
-                f"metadata must be a dict, not {shorten(metadata)}",
-                code="invalid_value",
-                path="$.metadata",
-                value=shorten(metadata),
-            )
-        metadata = check_value(metadata, path="$.metadata")
+        metadata = check_metadata(metadata)
     checked = Changes(content, metadata)
     given = {key: value for key, value in checked._asdict().items() if value is not UNCHANGED}
     return checked, draft_size({"id": "", "role": "", "content": None, **given, "edit": True})

@@ -21,6 +21,7 @@ __all__ = [
     "Content",
     "Draft",
     "Message",
+    "check_metadata",
     "check_text",
     "draft_message",
     "draft_messages",
@@ -145,14 +146,7 @@ def draft_message(
             )
         draft["silent"] = True
     if metadata is not None:
-        if not isinstance(metadata, dict):
-            raise InvalidInput(
-                f"metadata must be a dict, not {shorten(metadata)}",
-                code="invalid_value",
-                path="$.metadata",
-                value=shorten(metadata),
-            )
-        draft["metadata"] = check_value(metadata, path="$.metadata")
+        draft["metadata"] = check_metadata(metadata)
     if attachments is not None:
         checked = _check_attachments(attachments)
         if checked:
@@ -200,6 +194,20 @@ def check_text(content: object, *, optional: bool) -> None:
             maximum=MESSAGE_BYTES_MAX,
             met=size,
         )
+
+
+def check_metadata(metadata: object) -> JsonObject:
+    """Return a copy of a message's metadata. Raises: InvalidInput: `invalid_value`."""
+    if not isinstance(metadata, dict):
+        raise InvalidInput(
+            f"metadata must be a dict, not {shorten(metadata)}",
+            code="invalid_value",
+            path="$.metadata",
+            value=shorten(metadata),
+        )
+    checked = check_value(metadata, path="$.metadata")
+    assert isinstance(checked, dict)
+    return checked
 
 
 def _check_attachments(attachments: object) -> list[object]:

@@ -15,7 +15,7 @@ import lmdb
 from benchmarks.baseline import percentiles
 from benchmarks.collector import settle_collector
 from benchmarks.workloads.stage import parser, place, report, silent, speaker
-from treadle.actors import Runtime, Thread
+from treadle.actors import Body, Runtime, Thread
 from treadle.protocol.errors import ThreadExists
 from treadle.storage import LmdbStore
 
@@ -40,12 +40,12 @@ async def open_thread(runtime: Runtime, number: int, name: str) -> Thread:
         return runtime.thread(thread_id)
 
 
-async def measure(options: argparse.Namespace, directory: str) -> dict[str, object]:
-    body = speaker if options.commits == 3 else silent
+async def busy(options: argparse.Namespace, directory: str, agents: list[Body], name: str) -> dict[str, object]:
+    """Keep `options.threads` threads of one agent busy, each with one execution after another."""
     each = max(1, min(options.executions, 2_000 * options.threads) // options.threads)
     latencies: list[float] = []
-    async with Runtime(LmdbStore(directory), agents=[speaker, silent]) as runtime:
-        threads = await asyncio.gather(*(open_thread(runtime, n, body.name) for n in range(options.threads)))
+    async with Runtime(LmdbStore(directory), agents=agents) as runtime:
+        threads = await asyncio.gather(*(open_thread(runtime, n, name) for n in range(options.threads)))
         began = time.perf_counter()
         async with asyncio.TaskGroup() as drivers:
             for thread in threads:
@@ -53,12 +53,16 @@ async def measure(options: argparse.Namespace, directory: str) -> dict[str, obje
         seconds = time.perf_counter() - began
     return {
         "threads": options.threads,
-        "commits": options.commits,
         "executions": len(latencies),
         "per_s": round(len(latencies) / seconds),
         "bytes_per_execution": round(bytes_used(directory) / len(latencies)),
         **percentiles(latencies),
     }
+
+
+async def measure(options: argparse.Namespace, directory: str) -> dict[str, object]:
+    body = speaker if options.commits == 3 else silent
+    return {"commits": options.commits, **await busy(options, directory, [speaker, silent], body.name)}
 
 
 def bytes_used(directory: str) -> int:

@@ -10,9 +10,8 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
-from benchmarks.baseline import percentiles
 from benchmarks.collector import settle_collector
-from benchmarks.workloads.executions import keep_busy, open_thread
+from benchmarks.workloads.executions import busy
 from benchmarks.workloads.stage import CONTENT, parser, place, report
 from treadle.actors import Runtime
 from treadle.agents import Agent, Model, Prompt, Side
@@ -37,24 +36,6 @@ def declared(history_limit: int | None) -> Agent:
     model = Model(name="embedded", model=FunctionModel(answer))
     prompt = Prompt(name="answer", prompt="Answer.", model=model, history_limit=history_limit)
     return Agent(name="declared", side_a=Side(prompt=prompt), side_b=Side(human=True))
-
-
-async def measure_steps(options: argparse.Namespace, directory: str) -> dict[str, object]:
-    each = max(1, min(options.executions, 2_000 * options.threads) // options.threads)
-    latencies: list[float] = []
-    async with Runtime(LmdbStore(directory), agents=[declared(10)]) as runtime:
-        threads = await asyncio.gather(*(open_thread(runtime, n, "declared") for n in range(options.threads)))
-        began = time.perf_counter()
-        async with asyncio.TaskGroup() as drivers:
-            for thread in threads:
-                drivers.create_task(keep_busy(thread, each, latencies))
-        seconds = time.perf_counter() - began
-    return {
-        "threads": options.threads,
-        "executions": len(latencies),
-        "per_s": round(len(latencies) / seconds),
-        **percentiles(latencies),
-    }
 
 
 async def measure_context(options: argparse.Namespace, directory: str) -> dict[str, object]:
@@ -86,7 +67,7 @@ def main() -> None:
     settle_collector()
     with place(options) as directory:
         if options.messages is None:
-            report(asyncio.run(measure_steps(options, directory)))
+            report(asyncio.run(busy(options, directory, [declared(10)], "declared")))
         else:
             report(asyncio.run(measure_context(options, directory)))
 
