@@ -51,6 +51,9 @@ def _provider(given: TracerProvider | None) -> TracerProvider | None:
 def following(runtime: Runtime, provider: TracerProvider | None = None) -> Iterator[None]:
     """Make spans of what an open runtime's threads do meanwhile; best left once the runtime is closed.
 
+    They are made of the journal, of which nothing can be read once the runtime is closed: an execution that only the
+    close ends may have none.
+
     Args:
         runtime: open.
         provider: takes the spans; by default the one of this process, where it has one.
