@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pydantic import PydanticUserError
+
 if TYPE_CHECKING:
     from .prompt import Prompt
     from .side import Side
@@ -45,7 +47,10 @@ def _takes(target: Tool | Prompt | None, argument: str) -> bool:
     if target is None:
         return True
     # A pydantic model has a `schema` of its own, of another meaning.
-    schema = target.arguments_schema if hasattr(target, "arguments_schema") else target.schema
+    try:
+        schema = target.arguments_schema if hasattr(target, "arguments_schema") else target.schema
+    except PydanticUserError:
+        return True  # told of the prompt itself
     properties = schema.get("properties")
     is_open = schema.get("additionalProperties", True) is not False
     return is_open or (isinstance(properties, dict) and argument in properties)

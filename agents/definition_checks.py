@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from pydantic import PydanticUserError
+
 from ..protocol.errors import InvalidInput, shorten
 from ..protocol.ids import check_id
 from .agent_definition import Agent
@@ -13,9 +15,9 @@ from .binding_checks import binding_problems
 from .circles import circles
 from .hook import Hook
 from .hooks import HOOKS
-from .json_schema import problems_of as schema_problems
 from .model_definition import Model
 from .prompt import IncludePart, Prompt, PromptTool, SubPrompt
+from .schema_checks import problems_of as schema_problems
 from .tool import Tool
 
 if TYPE_CHECKING:
@@ -111,8 +113,7 @@ class _Checks:
         yield from self._unknown("model", [prompt.model], "model")
         yield from self._unknown("hook", prompt.hooks, "hooks")
         yield from self._unknown("prompt", [part.prompt for part in _includes(prompt)], "include")
-        if isinstance(prompt.required_schema, dict):
-            yield from (f"required_schema: {why}" for why in schema_problems(prompt.required_schema))
+        yield from (f"required_schema: {why}" for why in _of_schema(prompt))
         if prompt.tool_choice == "required" and not prompt.tools:
             yield "tool_choice is 'required', and it has no tools"
         yield from _repeated((variable.name for variable in prompt.variables), "variables")
@@ -183,11 +184,24 @@ def _includes(prompt: Prompt) -> list[IncludePart]:
     return [] if isinstance(prompt.prompt, str) else [part for part in prompt.prompt if isinstance(part, IncludePart)]
 
 
+def _of_schema(prompt: Prompt) -> list[str]:
+    if isinstance(prompt.required_schema, dict):
+        return schema_problems(prompt.required_schema)
+    try:
+        schema = prompt.arguments_schema
+    except PydanticUserError as error:
+        return [f"a model could not be shown it: {error.message.splitlines()[0]}"]
+    # What pydantic holds it holds itself, so that only the form matters here.
+    return [] if schema.get("type", "object") == "object" else ["its type is not 'object'"]
+
+
 def _entry_name(entry: str | Tool | Prompt | PromptTool | SubPrompt) -> str:
     return entry if isinstance(entry, str) else entry.name
 
 
 def _of_properties(entry: SubPrompt, target: Prompt) -> Iterator[str]:
+    if _of_schema(target):
+        return
     properties = target.arguments_schema.get("properties")
     for field in ("init_user_message_property", "init_attachments_property"):
         name = getattr(entry, field)

@@ -1,37 +1,41 @@
 """Owns the check of JSON data against a JSON schema, the part of it that tools use. Reads no references but local ones.
 
-Keywords that are not here are ignored, as the standard says of unknown ones; `problems_of` names what is malformed.
+What is malformed here or not held is refused when definitions are checked (`schema_checks`); met later, it holds nothing back.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from itertools import islice
 from typing import Final
 
 from ..protocol.errors import shorten
+from .patterns import matches
 
-__all__ = ["breaches", "problems_of", "shown_path"]
+__all__ = ["SCHEMA_DEPTH_MAX", "TYPES", "breaches", "follow", "is_number", "shown_path"]
 
 _PATH_SHOWN: Final = 200  # characters of a path; a model may write a key of a megabyte
-_DEPTH_MAX: Final = 64  # of schemas within schemas; a reference to itself would never end
+SCHEMA_DEPTH_MAX: Final = 64  # of schemas written within schemas
+_TOO_DEEP: Final = "Input is too deep to be held against its schema"
+_JUDGED_MAX: Final = 256  # of schemas followed for one value: data is at most 64 deep, with references between
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Say whether JSON data is a number, which true and false are not."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _is_integer(value: object) -> bool:
-    return _is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+    return is_number(value) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
 
 
-_TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
+TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "array": lambda value: isinstance(value, list),
     "string": lambda value: isinstance(value, str),
     "integer": _is_integer,
-    "number": _is_number,
+    "number": is_number,
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
 }
@@ -39,7 +43,10 @@ _TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
 
 def breaches(value: object, schema: Mapping[str, object], most: int | None = None) -> list[tuple[str, str]]:
     """Return where and how JSON data does not fit a schema: paths joined by dots, `$` for the whole; the first `most`."""
-    found = islice(_check(value, schema, "", schema, _DEPTH_MAX), most)
+    try:
+        found = list(islice(_check(value, schema, "", schema, _JUDGED_MAX), most))
+    except RecursionError:
+        found = [("", _TOO_DEEP)]
     return [(path or "$", msg) for path, msg in found]
 
 
@@ -48,38 +55,11 @@ def shown_path(path: str) -> str:
     return path if len(path) <= _PATH_SHOWN else "…" + path[1 - _PATH_SHOWN :]
 
 
-def problems_of(schema: Mapping[str, object]) -> list[str]:
-    """Return what is malformed in the schema of a call's arguments, which are an object."""
-    problems = [] if schema.get("type") == "object" else ["its type is not 'object'"]
-    properties = schema.get("properties", {})
-    if not isinstance(properties, dict) or not all(isinstance(one, dict | bool) for one in properties.values()):
-        problems.append("its properties are not schemas by name")
-    required = schema.get("required", [])
-    if not isinstance(required, list) or not all(isinstance(one, str) for one in required):
-        problems.append("its required is not a list of names")
-    return problems + list(_bad_patterns(schema, _DEPTH_MAX))
-
-
-def _bad_patterns(schema: object, left: int) -> Iterator[str]:
-    if isinstance(schema, dict) and isinstance(schema.get("pattern"), str) and not _compiles(schema["pattern"]):
-        yield f"{shorten(schema['pattern'])} is no regular expression"
-    below = list(schema.values()) if isinstance(schema, dict) else schema if isinstance(schema, list) else []
-    for one in below if left > 0 else []:
-        yield from _bad_patterns(one, left - 1)
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
-
-
 def _check(
     value: object, schema: object, path: str, root: Mapping[str, object], left: int
 ) -> Iterator[tuple[str, str]]:
-    if schema is True or left <= 0:
+    if left <= 0:
+        yield path, _TOO_DEEP
         return
     if schema is False:
         yield path, "Unexpected argument"
@@ -88,7 +68,7 @@ def _check(
         return
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        yield from _check(value, _follow(reference, root), path, root, left - 1)
+        yield from _check(value, follow(reference, root), path, root, left - 1)
     wrong = _wrong_type(value, schema.get("type"))
     if wrong is not None:
         yield path, wrong
@@ -96,35 +76,50 @@ def _check(
     yield from ((path, msg) for msg in _scalars(value, schema))
     if isinstance(value, dict):
         yield from _members(value, schema, path, root, left)
-    if isinstance(value, list) and "items" in schema:
-        for index, item in enumerate(value):
-            yield from _check(item, schema["items"], _at(path, index), root, left - 1)
+    if isinstance(value, list):
+        yield from _items(value, schema, path, root, left)
     yield from _combined(value, schema, path, root, left)
 
 
 def _wrong_type(value: object, kinds: object) -> str | None:
     names = [kinds] if isinstance(kinds, str) else kinds if isinstance(kinds, list) else []
-    known = [name for name in names if isinstance(name, str) and name in _TYPES]
-    if not known or any(_TYPES[name](value) for name in known):
+    known = [name for name in names if isinstance(name, str) and name in TYPES]
+    if not known or any(TYPES[name](value) for name in known):
         return None
     return f"Input should be of type {' or '.join(known)}"
 
 
 def _scalars(value: object, schema: Mapping[str, object]) -> Iterator[str]:
     allowed = schema.get("enum")
-    if isinstance(allowed, list) and not any(_same(value, one) for one in allowed):
+    if isinstance(allowed, list) and _told_apart(value) not in map(_told_apart, allowed):
         yield f"Input should be one of {shorten(allowed)}"
-    if "const" in schema and not _same(value, schema["const"]):
+    if "const" in schema and _told_apart(value) != _told_apart(schema["const"]):
         yield f"Input should be {shorten(schema['const'])}"
-    if _is_number(value):
-        yield from _bounds(value, schema, "", "minimum", "maximum")
+    if is_number(value):
+        yield from _amounts(value, schema)
     elif isinstance(value, str):
         yield from _bounds(len(value), schema, " characters", "minLength", "maxLength")
         pattern = schema.get("pattern")
-        if isinstance(pattern, str) and _compiles(pattern) and not re.search(pattern, value):
+        if isinstance(pattern, str) and not matches(pattern, value):
             yield f"Input should match {shorten(pattern)}"
     elif isinstance(value, list):
         yield from _bounds(len(value), schema, " items", "minItems", "maxItems")
+        if schema.get("uniqueItems") is True and len(set(map(_told_apart, value))) < len(value):
+            yield "Input should have no item twice"
+    elif isinstance(value, dict):
+        yield from _bounds(len(value), schema, " members", "minProperties", "maxProperties")
+
+
+def _amounts(value: object, schema: Mapping[str, object]) -> Iterator[str]:
+    yield from _bounds(value, schema, "", "minimum", "maximum")
+    above, below, step = (schema.get(word) for word in ("exclusiveMinimum", "exclusiveMaximum", "multipleOf"))
+    if is_number(above) and not value > above:  # type: ignore[operator]
+        yield f"Input should be above {above}"
+    if is_number(below) and not value < below:  # type: ignore[operator]
+        yield f"Input should be below {below}"
+    # As they are written: as floats 0.3 would be no multiple of 0.1.
+    if is_number(step) and Fraction(str(value)) % Fraction(str(step)):
+        yield f"Input should be a multiple of {step}"
 
 
 def _bounds(size: object, schema: Mapping[str, object], unit: str, least: str, most: str) -> Iterator[str]:
@@ -135,32 +130,55 @@ def _bounds(size: object, schema: Mapping[str, object], unit: str, least: str, m
         yield f"Input should be at most {high}{unit}"
 
 
+def _items(
+    value: Sequence[object], schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
+) -> Iterator[tuple[str, str]]:
+    first = _schemas(schema, "prefixItems")
+    for index, item in enumerate(value):
+        held = first[index] if index < len(first) else schema.get("items", True)
+        yield from _check(item, held, _at(path, index), root, left - 1)
+
+
 def _members(
     value: Mapping[str, object], schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
 ) -> Iterator[tuple[str, str]]:
-    properties = schema.get("properties")
-    known: Mapping[str, object] = properties if isinstance(properties, dict) else {}
-    required = schema.get("required")
-    for name in required if isinstance(required, list) else ():
-        if name not in value:
-            yield _at(path, name), "Field required"
+    known, by_pattern = _named(schema, "properties"), _named(schema, "patternProperties")
+    yield from ((_at(path, name), "Field required") for name in _missing(value, schema))
     for name, member in value.items():
-        if name in known:
-            yield from _check(member, known[name], _at(path, name), root, left - 1)
-        elif "additionalProperties" in schema:
-            yield from _check(member, schema["additionalProperties"], _at(path, name), root, left - 1)
+        at = _at(path, name)
+        if any(True for _ in _check(name, schema.get("propertyNames", True), at, root, left - 1)):
+            yield at, "Input has a name that is not allowed"
+        held = [known[name]] if name in known else []
+        held += [one for pattern, one in by_pattern.items() if matches(pattern, name)]
+        for one in held or [schema.get("additionalProperties", True)]:
+            yield from _check(member, one, at, root, left - 1)
+
+
+def _missing(value: Mapping[str, object], schema: Mapping[str, object]) -> Iterator[str]:
+    required = schema.get("required")
+    yield from (name for name in (required if isinstance(required, list) else ()) if name not in value)
+    for name, others in _named(schema, "dependentRequired").items():
+        if name in value and isinstance(others, list):
+            yield from (other for other in others if other not in value)
 
 
 def _combined(
     value: object, schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
 ) -> Iterator[tuple[str, str]]:
+    def fits(one: object) -> bool:
+        return not any(True for _ in _check(value, one, path, root, left - 1))
+
     for one in _schemas(schema, "allOf"):
         yield from _check(value, one, path, root, left - 1)
     for key in ("anyOf", "oneOf"):
         choices = _schemas(schema, key)
-        fitting = sum(not any(True for _ in _check(value, one, path, root, left - 1)) for one in choices)
+        fitting = sum(map(fits, choices))
         if choices and not (fitting == 1 or (fitting > 1 and key == "anyOf")):
             yield path, "Input should fit one of the allowed forms" if not fitting else "Input fits more than one form"
+    if "not" in schema and fits(schema["not"]):
+        yield path, "Input has a form that is not allowed"
+    if "if" in schema:
+        yield from _check(value, schema.get("then" if fits(schema["if"]) else "else", True), path, root, left - 1)
 
 
 def _schemas(schema: Mapping[str, object], key: str) -> Sequence[object]:
@@ -168,18 +186,31 @@ def _schemas(schema: Mapping[str, object], key: str) -> Sequence[object]:
     return found if isinstance(found, list) else ()
 
 
-def _follow(reference: str, root: Mapping[str, object]) -> object:
+def _named(schema: Mapping[str, object], key: str) -> Mapping[str, object]:
+    found = schema.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def follow(reference: str, root: Mapping[str, object]) -> object:
+    """Return what a reference names in its own schema; None where it leads nowhere, and for one to elsewhere."""
     at: object = root
     if not reference.startswith("#"):
-        return True
+        return None
     for part in filter(None, reference[1:].split("/")):
-        at = at.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(at, dict) else None
-    return True if at is None else at
+        if isinstance(at, list) and part in map(str, range(len(at))):
+            at = at[int(part)]
+        else:
+            at = at.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(at, dict) else None
+    return at
 
 
-def _same(one: object, other: object) -> bool:
-    # In JSON true is not 1.
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
+def _told_apart(value: object) -> Hashable:
+    """Return JSON data as what is equal where the data is; in JSON true is not 1."""
+    if isinstance(value, dict):
+        return frozenset((name, _told_apart(member)) for name, member in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(map(_told_apart, value))
+    return (bool, value) if isinstance(value, bool) else value
 
 
 def _at(path: str, part: object) -> str:

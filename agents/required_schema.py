@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 
 from ..protocol.errors import TreadleError
 from ..protocol.values import JsonObject, check_value
-from .json_schema import breaches
+from .json_schema import breaches, follow
 from .tool_arguments import NO_OBJECT, PROBLEMS_MAX, ToolArgumentsInvalid, arguments_text, refused_by
 
 __all__ = ["check_against", "schema_of"]
@@ -21,7 +21,12 @@ def schema_of(required: type[BaseModel] | JsonObject | None) -> JsonObject:
     """Return the JSON schema of an object."""
     if required is None:
         return _ANYTHING
-    return required if isinstance(required, dict) else required.model_json_schema()
+    if isinstance(required, dict):
+        return required
+    schema = required.model_json_schema()
+    reference = schema.pop("$ref", None)
+    # A model that holds itself is only referred to at the top, where providers want to see an object.
+    return schema if reference is None else {**cast("JsonObject", follow(reference, schema)), **schema}
 
 
 def check_against(required: type[BaseModel] | JsonObject | None, arguments: object) -> JsonObject:

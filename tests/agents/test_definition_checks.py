@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 
 from treadle.agents import (
     Agent,
@@ -37,6 +38,10 @@ def look(state: object, order_id: int) -> None: ...
 
 @handler
 async def relay(state: object, message: object) -> None: ...
+
+
+class Unshown(BaseModel):
+    made: Callable[[], int]
 
 
 def prompt(name: str = "support", **more: Any) -> Prompt:
@@ -115,6 +120,18 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     (
         {"prompts": [prompt(required_schema={"type": "array"})]},
         "prompt 'support': required_schema: its type is not 'object'",
+    ),
+    (
+        {"prompts": [prompt(required_schema={"type": "object", "properties": {"id": {"pattern": r"(\w)\1"}}})]},
+        r"prompt 'support': required_schema: properties.id: the pattern '(\\w)\\1' cannot be used: backreferences are not supported",
+    ),
+    (
+        {"prompts": [prompt(required_schema=RootModel[list[int]])]},
+        "prompt 'support': required_schema: its type is not 'object'",
+    ),
+    (
+        {"prompts": [prompt(tools=[SubPrompt(name="b", init_user_message_property="t")]), prompt("b", required_schema=Unshown)]},
+        "prompt 'b': required_schema: a model could not be shown it: Cannot generate a JsonSchema for core_schema.CallableSchema",
     ),
     (
         {"prompts": [prompt(tools=["a b"]), prompt("a b")]},

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from treadle.agents.json_schema import breaches, problems_of
+from treadle.agents.json_schema import breaches
 
 ORDER: dict[str, Any] = {
     "type": "object",
@@ -80,7 +80,7 @@ def test_a_schema_that_refers_to_itself_ends() -> None:
     knot = {"$ref": "#"}
     tree = {"properties": {"below": {"$ref": "#"}}, "required": ["name"]}
 
-    assert breaches({}, knot) == []
+    assert breaches({}, knot) == [("$", "Input is too deep to be held against its schema")]
     assert breaches({"name": 1, "below": {"below": {"name": 1}}}, tree) == [("below.name", "Field required")]
 
 
@@ -95,24 +95,46 @@ def test_a_long_key_is_not_written_out_for_each_problem_below_it() -> None:
     assert (found[0][0][0], found[-1][0][-5:]) == ("…", "k.999")
 
 
-def test_references_elsewhere_and_unknown_words_hold_nothing_back() -> None:
+def test_what_the_check_of_definitions_refuses_holds_nothing_back() -> None:
     assert breaches(1, {"$ref": "https://example.com/x", "format": "date", "type": "unknown"}) == []
     assert breaches(1, {"$ref": "#/$defs/none", "items": {}, "anyOf": 3, "required": 4, "properties": 5}) == []
 
 
-@pytest.mark.parametrize(
-    ("schema", "count"),
-    [
-        ({"type": "object"}, 0),
-        (ORDER, 0),
-        ({}, 1),
-        ({"type": "object", "properties": {"x": 3}}, 1),
-        ({"type": "array", "properties": [], "required": "x"}, 3),
-        ({"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}}, 1),
-    ],
-)
-def test_a_malformed_schema_is_told(schema: dict[str, Any], count: int) -> None:
-    assert len(problems_of(schema)) == count
+WORDS: list[tuple[dict[str, Any], object, object, str]] = [
+    ({"exclusiveMinimum": 1}, 1.5, 1, "Input should be above 1"),
+    ({"exclusiveMaximum": 1}, 0.5, 1, "Input should be below 1"),
+    ({"multipleOf": 0.1}, 0.3, 0.35, "Input should be a multiple of 0.1"),
+    ({"uniqueItems": True}, [1, True, "1", [1], [True]], [{"a": [1]}, {"a": [1.0]}], "Input should have no item twice"),
+    ({"minProperties": 1}, {"a": 1}, {}, "Input should be at least 1 members"),
+    ({"maxProperties": 1}, {"a": 1}, {"a": 1, "b": 2}, "Input should be at most 1 members"),
+    ({"enum": [[1]]}, [1.0], [True], "Input should be one of [[1]]"),
+    ({"not": {"type": "string"}}, 1, "x", "Input has a form that is not allowed"),
+    ({"propertyNames": {"pattern": "^a"}}, {"ab": 1}, {"b": 1}, "Input has a name that is not allowed"),
+    ({"patternProperties": {"^a": {"type": "null"}}}, {"a": None, "b": 1}, {"a": 1}, "Input should be of type null"),
+    ({"dependentRequired": {"a": ["b"]}}, {"b": 1}, {"a": 1}, "Field required"),
+    ({"prefixItems": [{"const": 1}], "items": False}, [1], [1, 2], "Unexpected argument"),
+    ({"if": {"const": 1}, "then": {"type": "string"}}, 2, 1, "Input should be of type string"),
+    ({"if": {"const": 1}, "else": {"type": "string"}}, 1, 2, "Input should be of type string"),
+]
+
+
+@pytest.mark.parametrize(("schema", "fitting", "breaching", "msg"), WORDS)
+def test_each_word_holds_what_the_standard_says(
+    schema: dict[str, Any], fitting: object, breaching: object, msg: str
+) -> None:
+    assert breaches(fitting, schema) == []
+    assert [said for _, said in breaches(breaching, schema)] == [msg]
+
+
+def test_data_as_deep_as_any_may_be_is_held_against_a_schema_of_itself() -> None:
+    tree = {"properties": {"below": {"anyOf": [{"$ref": "#"}, {"const": 0}]}}, "additionalProperties": False}
+    value: dict[str, Any] = {"below": 0}
+    wrong: dict[str, Any] = {"other": 0}
+    for _ in range(62):
+        value, wrong = {"below": value}, {"below": wrong}
+
+    assert breaches(value, tree) == []
+    assert breaches(wrong, tree) == [("below", "Input should fit one of the allowed forms")]
 
 
 class Point(BaseModel, strict=True):

@@ -28,6 +28,17 @@ def test_both_forms_show_a_schema_of_an_object() -> None:
     assert schema_of(None) == {"type": "object", "properties": {}}
 
 
+class Tree(BaseModel):
+    below: Tree | None = None
+
+
+def test_a_model_that_holds_itself_shows_an_object_too() -> None:
+    schema = schema_of(Tree)
+
+    assert (schema["type"], list(schema["properties"])) == ("object", ["below"])
+    assert "Tree" in schema["$defs"]
+
+
 @pytest.mark.parametrize("required", [Question, QUESTION])
 @pytest.mark.parametrize(
     ("given", "path", "msg"),
