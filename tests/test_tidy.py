@@ -22,7 +22,7 @@ THIRD_PARTY = {
     "protocol": {"pydantic"},
     "storage": {"pydantic", "lmdb", "msgpack"},
     "actors": {"pydantic", "pykka"},
-    "agents": {"pydantic"},
+    "agents": {"pydantic", "pydantic_core"},
     "hosting": {
         *(
             "anyio",
