@@ -6,7 +6,7 @@ sees those before it: in the facts, which fold as it grows, and in the look-ups 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..protocol.decision import Batch as About
 from ..protocol.decision import Decision
@@ -24,6 +24,7 @@ from ..protocol.events import (
 from ..protocol.inbox import Row
 from ..protocol.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, ROWS_READ_MAX
 from ..protocol.message_edits import edited_content
+from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
 from ..storage.codec import encode_values
@@ -228,16 +229,28 @@ class Lookups:
     def _withdrawn_here(self, given: str) -> bool:
         return any(isinstance(event, InputWithdrawn) and event.input_id == given for _, _, event in self._events())
 
-    def open_calls(self) -> list[str]:
-        """Return the ids of tool calls without a result."""
+    def open_calls(self) -> dict[str, int]:
+        """Return the ids of tool calls without a result, with the sequences of the events that have their messages."""
         with self._store.view() as view:
-            calls: dict[str, None] = dict.fromkeys(read_open(view, self.number, b"c"))
-        for _, _, event in self._events():
+            calls: dict[str, int] = dict(read_open(view, self.number, b"c"))
+        for sequence, _, event in self._events():
             if isinstance(event, MessageAdded) and event.execution_id is not None:
-                calls.update(dict.fromkeys(event.message.get("calls", ())))
+                calls.update(dict.fromkeys(event.message.get("calls", ()), sequence))
                 if event.message.get("closes"):
                     calls.pop(event.message["tool_call_id"], None)
-        return list(calls)
+        return calls
+
+    def left_open(self) -> list[OpenCall]:
+        """Return the tool calls without a result, in the order of history, with where they stand."""
+        calls = self.open_calls()
+        here = {sequence: event for sequence, _, event in self._events()}
+        found: list[OpenCall] = []
+        with self._store.view() as view:
+            for sequence in sorted(set(calls.values())):
+                event = here.get(sequence) or read_event(view, self.number, self._facts.generation, sequence)[1]
+                messages = event.messages if isinstance(event, InputQueued) else [cast("MessageAdded", event).message]
+                found += [call for draft in messages for call in calls_of(draft) if calls.get(call.call_id) == sequence]
+        return found
 
     def pending(self) -> list[str]:
         """Return the ids of requests without an answer."""

@@ -63,7 +63,7 @@ def _append(trigger: Any, state: State, source: Source, under_way: Building | No
     if draft.get("closes"):
         trigger.open_call = bool(state.facts.open_calls) and draft["tool_call_id"] in source(under_way).open_calls()
     elif draft.get("calls") and state.facts.open_calls:
-        already = set(source(under_way).open_calls())
+        already = source(under_way).open_calls()
         trigger.doubled = next((call for call in draft["calls"] if call in already), None)
 
 
@@ -73,7 +73,7 @@ def _joinable(trigger: Any, state: State, source: Source, under_way: Building | 
         lookups = source(under_way)
         trigger.rows = [row for row in lookups.rows(_JOINABLE) if row.sequence > facts.failed_through]
         if trigger.kind is _BODY_ENDED and facts.open_calls:
-            trigger.open_calls = lookups.open_calls()
+            trigger.open_calls = lookups.left_open()
 
 
 def _closing(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
@@ -81,7 +81,7 @@ def _closing(trigger: Any, state: State, source: Source, under_way: Building | N
     if facts.steers:
         trigger.rows = source(under_way).rows(("steer",))
     if facts.open_calls:
-        trigger.open_calls = source(under_way).open_calls()
+        trigger.open_calls = source(under_way).left_open()
     if facts.pending:
         trigger.pending = source(under_way).pending()
 

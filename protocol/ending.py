@@ -36,6 +36,7 @@ from .events import (
 )
 from .inbox import Row
 from .limits import LOST_MAX, LOST_WINDOW_US
+from .open_calls import OpenCall, result_of
 from .starting import may_start, start, start_events, start_from_rows
 from .status import abort_code
 from .triggers import Answer, Lost, Released, RetryDue, Wake
@@ -59,21 +60,14 @@ def abort_reason(state: State) -> str:
     return abort_code(source)
 
 
-def call_results(state: State, open_calls: Sequence[str], content: str) -> list[Event]:
-    """Return an error result for each open call: every call has exactly one result, before anything follows it."""
+def call_results(state: State, open_calls: Sequence[OpenCall], content: str) -> list[Event]:
+    """Return an error result for each open call: every call has exactly one, where it stands itself."""
     return [
         MessageAdded(
             execution_id=state.active,
-            message={
-                "id": f"{state.active}-{state.facts.sequence + 1 + rank}",
-                "role": "tool",
-                "content": content,
-                "tool_call_id": call_id,
-                "tool_status": "error",
-                "closes": True,
-            },
+            message=result_of(call, f"{state.active}-{state.facts.sequence + 1 + rank}", content),
         )
-        for rank, call_id in enumerate(open_calls)
+        for rank, call in enumerate(open_calls)
     ]
 
 

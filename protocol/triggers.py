@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from .events import ExecutionInterrupted, MessageAdded
 from .inbox import Row
 from .messages import Draft
+from .open_calls import OpenCall
 
 __all__ = [
     "Answer", "Append", "Ask", "BodyEnded", "Consume", "Deadline", "Delete", "Expire", "GraceExpired", "Inject", "Interrupt",
@@ -310,7 +311,7 @@ class BodyEnded(Trigger):
 
     kind = Kind.BODY_ENDED
     rows: Sequence[Row] = ()
-    open_calls: Sequence[str] = ()
+    open_calls: Sequence[OpenCall] = ()
     pending: Sequence[str] = ()
 
     def __init__(
@@ -341,7 +342,7 @@ class Closing(Trigger):
     """What a FINISH or a settling batch must close: unread steers, open calls, pending requests."""
 
     rows: Sequence[Row] = ()
-    open_calls: Sequence[str] = ()
+    open_calls: Sequence[OpenCall] = ()
     pending: Sequence[str] = ()
 
 

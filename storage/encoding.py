@@ -174,9 +174,9 @@ def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost) -> None:
         out.ops.append((OPEN, open_key(out.prefix, b"p", str(group)), None))
 
 
-def _open_calls(out: Encoding, draft: Draft) -> None:
+def _open_calls(out: Encoding, draft: Draft, sequence: int) -> None:
     for call_id in draft.get("calls", ()):
-        out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack(call_id)))
+        out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack((call_id, sequence))))
 
 
 def _added(out: Encoding, event: MessageAdded) -> None:
@@ -184,7 +184,7 @@ def _added(out: Encoding, event: MessageAdded) -> None:
     out.join(draft, out.head_sequence, 0)
     if event.execution_id is None:
         return
-    _open_calls(out, draft)
+    _open_calls(out, draft, out.head_sequence)
     if draft.get("closes"):
         out.ops.append((OPEN, open_key(out.prefix, b"c", draft["tool_call_id"]), None))
 
@@ -224,7 +224,7 @@ def _joined(out: Encoding, event: MessagesJoined) -> None:
         out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
         out.receipt(content.input_id, state, sequence, out.head_sequence)
         if row[1] == "tool" and event.consumed:
-            _open_calls(out, content.messages[0])
+            _open_calls(out, content.messages[0], sequence)
         if len(row) == 5:  # no message of it was edited
             for rank, draft in enumerate(content.messages):
                 out.join(draft, sequence, rank)

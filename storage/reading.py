@@ -199,6 +199,6 @@ def read_row(view: View, number: int, content: InputQueued, sequence: int) -> Ro
 
 
 def read_open(view: View, number: int, kind: bytes) -> list[Any]:
-    """Return what is open of one kind: call ids, `[request_id, sequence]` or `[group, start_time]`."""
+    """Return what is open of one kind: `[call_id, sequence]`, `[request_id, sequence]` or `[group, start_time]`."""
     prefix = numbered(number) + kind
     return [unpack(data, Table.OPEN, key) for key, data in view.scan(Table.OPEN, prefix, prefix_end(prefix))]

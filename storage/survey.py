@@ -149,7 +149,7 @@ def survey_thread(store: Store, thread_id: object) -> ThreadDetail:
             ),
             [decode_row(key, data) for key, data in waiting],
             [(at, event) for at, event in requests if isinstance(event, RequestOpened)],
-            read_open(view, number, b"c"),
+            [call_id for call_id, _ in read_open(view, number, b"c")],
             [group for group, _ in read_open(view, number, b"p")],
             {table.name.lower(): _size(view, table, number) for table in OWN},
         )  # fmt: skip

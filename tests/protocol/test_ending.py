@@ -18,6 +18,7 @@ from treadle.protocol.events import (
     RequestTerminated,
 )
 from treadle.protocol.limits import LOST_WINDOW_US
+from treadle.protocol.open_calls import OpenCall
 from treadle.protocol.triggers import Append, Ask, BodyEnded, Interrupt, Lost, Released, RetryDue, Stop, Terminate, Wake
 
 from .states import Pure, in_phase, queue, steer, submit, text
@@ -41,7 +42,7 @@ def busy() -> Pure:
     return thread
 
 
-OPEN = {"open_calls": ["c"], "pending": ["r"]}
+OPEN = {"open_calls": [OpenCall("c", "refund", 1, "m")], "pending": ["r"]}
 
 
 def died(thread: Pure) -> Pure:
@@ -63,6 +64,7 @@ def test_finish_closes_all_that_is_open_in_the_same_commit_before_the_end() -> N
     assert kinds(decision.events) == ["MessageAdded", "RequestTerminated", "MessagesJoined", "ExecutionFinished"]
     call, request, unread, finish = decision.events
     assert (call.message["tool_call_id"], call.message["tool_status"], call.execution_id) == ("c", "error", "e1")
+    assert (call.message["name"], call.message["depth"], call.message["parent_id"]) == ("refund", 1, "m")
     assert (request.request_id, request.status) == ("r", "abandoned")
     assert (unread.consumed, unread.reason, [row[1] for row in unread.rows]) == (False, "failed", ["steer"])
     assert finish.leftovers == ["process 7"]

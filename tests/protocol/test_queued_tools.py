@@ -12,6 +12,7 @@ from treadle.protocol.errors import InvalidInput, LimitExceeded
 from treadle.protocol.events import RequestOpened
 from treadle.protocol.inbox import Row
 from treadle.protocol.limits import TOOLS_JOINED_MAX, UNREAD_MAX
+from treadle.protocol.open_calls import OpenCall
 from treadle.protocol.queued_tools import draft_queued_tool
 from treadle.protocol.starting import joinable
 from treadle.protocol.triggers import BodyEnded, Consume, Lost, Queue, Released, Terminate, Wake
@@ -26,9 +27,12 @@ def tool(name: str = "q") -> Queue:
     return trigger
 
 
-def calls(thread: Pure) -> list[str]:
+def calls(thread: Pure) -> list[OpenCall]:
     return [
-        call for event in thread.events if event.type == "INPUT_QUEUED" for call in event.messages[0].get("calls", ())
+        OpenCall(call)
+        for event in thread.events
+        if event.type == "INPUT_QUEUED"
+        for call in event.messages[0].get("calls", ())
     ]
 
 
@@ -121,7 +125,7 @@ def test_a_further_pass_gives_it_its_result_before_the_next_joins() -> None:
     thread.commit(tool())
     thread.commit(tool("second"))
 
-    decision = thread.commit(BodyEnded("e1"), open_calls=["q-c"])
+    decision = thread.commit(BodyEnded("e1"), open_calls=[OpenCall("q-c")])
 
     assert [event.type for event in decision.events] == ["MESSAGE_ADDED", "MESSAGES_JOINED"]
     assert thread.facts.open_calls == 1
@@ -131,7 +135,7 @@ def test_a_loss_gives_it_a_result_of_unknown_outcome() -> None:
     thread = Pure()
     thread.commit(tool())
     thread.take(Lost("e1", boot_id="b", cause="worker_lost", dispatched=True))
-    settled = thread.commit(Released("e1"), open_calls=["q-c"])
+    settled = thread.commit(Released("e1"), open_calls=[OpenCall("q-c")])
     assert "unknown" in settled.events[0].message["content"]  # type: ignore[attr-defined]
 
 

@@ -9,6 +9,7 @@ import pytest
 from treadle.protocol.decision import Action, Batch, Ending, Phase, Refusal, Verdict
 from treadle.protocol.errors import InvalidInput
 from treadle.protocol.events import ExecutionFinished, MessageAdded, MessagesJoined
+from treadle.protocol.open_calls import OpenCall
 from treadle.protocol.status import settled_state
 from treadle.protocol.triggers import (
     Append,
@@ -193,7 +194,7 @@ def test_calls_left_open_by_a_pass_are_closed_before_the_next_one_reads() -> Non
     thread.commit(said("m", role="assistant", calls=["c1", "c2"]))
     thread.commit(queue("q"))
 
-    decision = thread.take(BodyEnded("e1"), open_calls=["c1", "c2"])
+    decision = thread.take(BodyEnded("e1"), open_calls=[OpenCall("c1"), OpenCall("c2")])
 
     assert kinds(decision.events) == ["MessageAdded", "MessageAdded", "MessagesJoined"]
     closed = [event.message for event in decision.events[:2]]

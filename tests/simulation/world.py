@@ -30,6 +30,7 @@ from treadle.protocol.events import (
 from treadle.protocol.facts import Facts, call_ids
 from treadle.protocol.inbox import Row
 from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
+from treadle.protocol.open_calls import OpenCall
 from treadle.protocol.recorded import receipt_of, recorded_id
 from treadle.protocol.triggers import (
     Append,
@@ -665,7 +666,7 @@ class World:
 
     def _closing(self, trigger: BodyEnded | Released | RetryDue | Lost) -> Trigger:
         trigger.rows = list(self.live.rows)
-        trigger.open_calls = list(self.live.calls)
+        trigger.open_calls = [OpenCall(call_id) for call_id in self.live.calls]
         trigger.pending = list(self.live.pending)
         return trigger
 

@@ -168,7 +168,7 @@ def test_what_was_accepted_under_an_id_is_found_with_its_receipt(view: Rows) -> 
 def test_what_is_open_is_listed_by_kind(view: Rows) -> None:
     number = full(view)
 
-    assert sorted(read_open(view, number, b"c")) == ["c-2", "c-3"]
+    assert sorted(call for call, _ in read_open(view, number, b"c")) == ["c-2", "c-3"]
     assert [request for request, _ in read_open(view, number, b"r")] == ["r-1"]
     assert len(read_open(view, number, b"p")) == 1
     assert read_open(view, number, b"x") == []
