@@ -35,7 +35,8 @@ __all__ = ["Body", "Options", "Services"]
 class Body(Protocol):
     """The agent's code as the runtime knows it.
 
-    Optional attributes: `timeout` (seconds, None for none), `steerable` (True), `on_lost` (`settle` or `resume`).
+    Optional attributes: `timeout` (seconds, None for none), `steerable` (True), `on_lost` (`settle` or `resume`),
+    `stopped_text` (what a system row says where a user stopped an execution whose body had to be abandoned; None).
     Optional methods: `bind(bodies) -> list[str]`, called before the store is opened with all bodies by name, which returns
     problems, one sentence each; and `created(thread)`, called on a worker once a thread of it is durable, which may return
     an awaitable for the loop.

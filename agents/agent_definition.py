@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
+from ..protocol.open_calls import STOPPED_BY_USER
 from .hook import Hook
 from .side import Side
 from .variable import Env
@@ -66,6 +67,11 @@ class Agent(BaseModel):
     def runs_on(self) -> Literal["loop", "worker"]:
         """The step loop is a coroutine."""
         return "loop"
+
+    @property
+    def stopped_text(self) -> str:
+        """What history says where a user stopped a loop that hung: it cannot say so itself any more (contract F.3)."""
+        return STOPPED_BY_USER
 
     @property
     def definitions(self) -> Definitions:

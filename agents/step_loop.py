@@ -15,6 +15,7 @@ from ..actors.fence import ExecutionFenced
 from ..actors.reads import execution_page
 from ..protocol.errors import TreadleError, Unavailable
 from ..protocol.messages import draft_message
+from ..protocol.open_calls import STOPPED_BY_USER
 from .flow import Flow, other_side
 from .handler_turns import handler_turn, inbound
 from .handoff import take_over
@@ -25,7 +26,6 @@ from .steps import model_step
 from .stop_reasons import end_with
 from .telemetry import show
 from .thread_state import ThreadState
-from .tool_answers import STOPPED_BY_USER
 from .tool_result import failed_result
 from .tool_run import uncancel
 from .turns import At, Boundary, Force, Next, Over, Row, Steps, Trouble, next_turn

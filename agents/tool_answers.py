@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..protocol.errors import CallerError, InvalidInput
+from ..protocol.open_calls import STOPPED_BY_USER
 from ..protocol.values import check_value
 from .bindings import run_bound
 from .model_calls import clean
@@ -22,10 +23,7 @@ if TYPE_CHECKING:
     from .flow import Flow
     from .thread_state import ThreadState
 
-__all__ = ["STOPPED_BY_USER", "Answered", "answer_calls", "close_calls"]
-
-STOPPED_BY_USER: Final = "Execution stopped by user"
-"""What an open call is answered with, and a system row says, after a user's interrupt (contract F.3)."""
+__all__ = ["Answered", "answer_calls", "close_calls"]
 
 _STOPPED: Final = "Execution stopped"
 _DEFAULT: Final = "Tool executed successfully"

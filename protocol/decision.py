@@ -110,6 +110,7 @@ class Ending(NamedTuple):
     unread: str = "failed"  # why unread steers join without being consumed
     lost: tuple[str, str, bool] | None = None
     refused: bool = False  # the store refused an attempt; before that there is nothing to try again
+    said: str | None = None  # by a system row before the end, for a body that cannot say it itself any more
 
 
 class State:

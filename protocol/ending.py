@@ -36,7 +36,7 @@ from .events import (
 )
 from .inbox import Row
 from .limits import LOST_MAX, LOST_WINDOW_US
-from .open_calls import OpenCall, result_of
+from .open_calls import STOPPED_BY_USER, OpenCall, result_of
 from .starting import may_start, start, start_events, start_from_rows
 from .status import abort_code
 from .triggers import Answer, Lost, Released, RetryDue, Wake
@@ -72,12 +72,16 @@ def call_results(state: State, open_calls: Sequence[OpenCall], content: str) -> 
 
 
 def _closing_events(state: State, trigger: Any, ending: Ending, result: str) -> list[Event]:
-    if not (trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded):
+    if not (trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or ending.said):
         return []
     events: list[Event] = []
     if state.unrecorded is not None:
         events.append(state.unrecorded)
     events += call_results(state, trigger.open_calls, result)
+    if ending.said is not None:
+        made = f"{state.active}-{state.facts.sequence + 1 + len(trigger.open_calls)}"
+        row = {"id": made, "role": "system", "content": ending.said}
+        events.append(MessageAdded(execution_id=state.active, message=row))
     events += [
         RequestTerminated(request_id=request_id, status="abandoned", value=None) for request_id in trigger.pending
     ]
@@ -103,9 +107,9 @@ def finish(state: State, trigger: Released | RetryDue) -> Decision:
     if ending.lost is not None:
         return _settle(state, trigger, ending)
     assert ending.outcome is not None
-    # The contract's own words (F.3) where a user stopped it; a body that heeds its interrupt has said so already.
+    # A body that heeds its interrupt has said so already.
     stopped = ending.outcome == "cancelled" and ending.reason == "aborted_by_user"
-    said = "Execution stopped by user" if stopped else "The execution ended before this call had a result."
+    said = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
     events = _closing_events(state, trigger, ending, said)
     events.append(
         ExecutionFinished(

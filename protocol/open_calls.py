@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .messages import Draft
 
-__all__ = ["OpenCall", "calls_of", "result_of"]
+__all__ = ["STOPPED_BY_USER", "OpenCall", "calls_of", "result_of"]
+
+STOPPED_BY_USER: Final = "Execution stopped by user"
+"""What an open call is answered with, and a system row says, after a user's interrupt (contract F.3)."""
 
 
 class OpenCall(NamedTuple):

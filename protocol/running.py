@@ -172,8 +172,9 @@ def grace_expired(state: State, trigger: GraceExpired) -> Decision:
         return Decision(Verdict.IGNORE, state.phase)
     if is_deadline(state):
         return close(state, timed_out(state, trigger.now, abandoned=True))
-    ending = Ending("cancelled", trigger.now, reason=abort_reason(state), abandoned=True, unread="cancelled")
-    return close(state, ending)
+    reason = abort_reason(state)
+    said = trigger.said if reason == "aborted_by_user" else None
+    return close(state, Ending("cancelled", trigger.now, reason=reason, abandoned=True, unread="cancelled", said=said))
 
 
 def delete(state: State, trigger: object) -> Decision:

@@ -333,9 +333,13 @@ class Deadline(Trigger):
 
 
 class GraceExpired(Trigger):
-    """The body of `execution_id` did not stop within its grace."""
+    """The body of `execution_id` did not stop within its grace; `said` is what a row says for it where a user stopped it."""
 
     kind = Kind.GRACE_EXPIRED
+
+    def __init__(self, execution_id: str, said: str | None = None) -> None:
+        super().__init__(execution_id)
+        self.said = said
 
 
 class Closing(Trigger):

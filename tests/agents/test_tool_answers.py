@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call
+from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
+from treadle.actors.testing.crash_points import crash_after
 from treadle.agents.hook import hook
 from treadle.agents.model_calls import CALLS_PER_STEP_MAX
 from treadle.agents.models.seam import ToolCall
 from treadle.agents.tool import tool
 from treadle.agents.tool_answers import normalised
+from treadle.protocol.open_calls import STOPPED_BY_USER
 
 if TYPE_CHECKING:
     from treadle.agents.thread_state import ThreadState
@@ -126,6 +129,40 @@ def test_a_tool_that_ignores_the_grace_is_abandoned_and_its_call_is_closed() -> 
 
         assert (record.outcome, record.abandoned) == ("cancelled", True)
         assert play.results()["c1"] == [("error", "Execution stopped by user")]
+        assert play.told()[-2:] == [("tool", STOPPED_BY_USER), ("system", STOPPED_BY_USER)]
+
+
+@pytest.mark.parametrize("how", ["abandoned", "lost"])
+def test_a_call_in_a_sub_prompt_that_the_runtime_closes_has_its_result_in_the_sub_prompt(how: str) -> None:
+    """Contract F.3 stopped calls; D.2 parent_id: it stands where its call stands, and no request of the caller has it."""
+    gate = Gate()
+
+    @tool(name="hold")
+    async def lost(state: ThreadState) -> None:
+        crash_after("VALUE_CHANGED committed")
+        await state.set_value("any", 1)
+
+    inner = lost if how == "lost" else holding(gate, plain=True, deaf=True)
+    sub, _ = prompt("sub", call("hold", "s1"), tools=[inner])
+    options = {"include_past_tools": True}
+    agent, model = beside_a_human(call("sub"), "well again", tools=[sub], prompt_options=options)
+    with Play(agent) as play:
+        execution_id = play.submit()
+        if how == "abandoned":
+            assert gate.inside.wait(PATIENCE_S)
+            play.thread.interrupt(execution_id).result(PATIENCE_S)
+            play.clock.advance(60)
+        play.end(execution_id)
+        gate.open.set()
+
+        rows = {one.tool_call_id: one for one in play.messages() if one.role == "tool"}
+        callers = {made["id"]: one for one in play.messages() for made in json.loads(one.tool_calls or "[]")}
+        assert [(rows[one].depth, rows[one].parent_id, rows[one].name) for one in ("c1", "s1")] == [
+            (0, None, "sub"),
+            (1, callers["s1"].parent_id, "hold"),
+        ]
+        assert play.say("again").reason == "stop_on_response"
+        assert [one.tool_call_id for one in model.requests[1].messages if one.role == "tool"] == ["c1"]
 
 
 def test_an_empty_response_is_answered_by_an_error_that_the_model_can_recover_from() -> None:

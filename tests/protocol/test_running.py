@@ -107,9 +107,13 @@ def test_a_body_that_does_not_stop_within_its_grace_is_abandoned(
 ) -> None:
     thread = interrupted(source, written=written)
 
-    closing = thread.take(GraceExpired("e1"))
-    event = thread.commit(Released("e1")).events[-1]
+    closing = thread.take(GraceExpired("e1", "Stopped."))
+    events = thread.commit(Released("e1")).events
+    event = events[-1]
 
+    # Only what a user stopped has words for it, and these come before the end.
+    said = [one.message["content"] for one in events if one.type == "MESSAGE_ADDED"]
+    assert said == (["Stopped."] if source == "user" else [])
     assert [do.action for do in closing.at_once] == [Action.FENCE, Action.RELEASE]
     assert (event.outcome, event.error_type, event.reason) == expected
     assert event.abandoned
