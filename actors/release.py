@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from .clock import Timer
     from .services import Services
+    from .workers import Job
 
 __all__ = ["release"]
 
@@ -36,6 +37,7 @@ class _Release:
         self._began = False
         self.late = False
         self._over = False
+        self.job: Job | None = None
         self.timer: Timer | None = None
 
     def run(self) -> None:
@@ -126,11 +128,10 @@ def release(services: Services, key: str, owned: list[object], done: Callable[[t
         if not work.late:
             work.finish()
 
-    job = services.release_lane.submit(key, work.run, ended)
-
     def give_up() -> None:
         behind = work.give_up()
-        job.abandon()
+        if work.job is not None:
+            work.job.abandon()
         if not behind:
             work.finish()
             return
@@ -141,4 +142,13 @@ def release(services: Services, key: str, owned: list[object], done: Callable[[t
             logger.exception("What execution %s still owns is not closed", key)
             work.finish()
 
+    # Armed first: whoever sees something being closed, and then moves a clock on, finds its time running; and what is
+    # closed at once finds its timer, to stop it.
     work.timer = services.timers.after(services.options.release_timeout, give_up)
+    try:
+        work.job = services.release_lane.submit(key, work.run, ended)
+    except TreadleError:
+        work.timer.cancel()
+        raise
+    if work.late:
+        work.job.abandon()  # the time was up before there was a job to write off

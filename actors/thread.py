@@ -213,6 +213,8 @@ class ThreadActor(VirtualActor):
             building = self._build(mail, decision, building, trigger.now)
         advance(self.state, decision, trigger.now)
         at_once = decision.at_once
+        if at_once and not writes:
+            self._acting.show_phase()  # before anybody hears of it: what is told or closed may look
         for do in at_once:
             self._acting.do(do, decision)
         if not writes:
@@ -220,8 +222,6 @@ class ThreadActor(VirtualActor):
                 building.decided.append((mail, decision))
             else:
                 self._acting.carry_out(mail, decision, None)
-            if at_once:
-                self._acting.show_phase()
         return building, decision.closes
 
     def _answer_question(self, mail: Mail) -> None:
