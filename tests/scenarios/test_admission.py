@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
@@ -39,7 +41,15 @@ class Busy(NamedTuple):
 
 
 def running(scene: Scene, *, steerable: bool = True) -> Busy:
-    thread = scene.gated(steerable=steerable)
+    def is_deaf(state: ThreadState) -> Replies:
+        # Else an interrupt would end it, and what waits behind it would run.
+        assert state.execution is not None
+        go = scene.gate.here([message.content for message in state.execution.new_messages])
+        while not go.done():
+            with suppress(CancelledError):
+                yield go
+
+    thread = scene.start(is_deaf, steerable=steerable)
     execution_id = began(thread.submit("first").result(PATIENCE_S))
     arrived = scene.gate.arrival()
     return Busy(thread, execution_id, lambda: arrived.go.set(None))
