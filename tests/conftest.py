@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,8 +20,12 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["treadle.actors.testing"]  # as a user's own conftest does
 
+# No test speaks to anything beyond this machine, and a proxy would answer for it.
+for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
+    del os.environ[variable]
+
 WORKER_PREFIX = "treadle-"  # every OS thread of ours is named so
-LEAVING_S = 5.0  # for a worker that was told to end; a test that leaves one behind costs this once
+LEAVING_S = 60.0  # for a worker that was told to end; a test that leaves one behind costs this once
 
 # The machine may be busy, so no deadline anywhere; what CI runs is the same every time, and prints how to repeat it.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -41,6 +46,13 @@ def pytest_configure(config: pytest.Config) -> None:
     pytest.always_evict = config.getoption("--always-evict")  # type: ignore[attr-defined]
     # `kill -USR1` on a test run that seems to hang shows where every worker stands.
     faulthandler.register(signal.SIGUSR1, file=sys.__stderr__ or 2, all_threads=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Workers of pytest-xdist must agree on the names, and an address is another one in each process.
+    unstable = [item.nodeid for item in items if re.search(r"\bat 0x[0-9a-f]+", item.nodeid)]
+    if unstable:
+        raise pytest.UsageError("the ids of these parameters are not the same twice:\n" + "\n".join(unstable))
 
 
 def pytest_report_header(config: pytest.Config) -> str:

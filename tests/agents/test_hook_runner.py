@@ -18,7 +18,7 @@ from treadle.agents.hooks import HOOKS, BlockRun, HookBlocked, HookTimedOut, mar
 from treadle.agents.models.seam import ModelMessage
 from treadle.protocol.messages import Message
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Given(NamedTuple):
@@ -187,7 +187,7 @@ def test_a_hook_that_raises_is_logged_and_the_original_goes_on(
 
 
 @pytest.mark.parametrize("kind", CHANGING)
-@pytest.mark.parametrize("garbage", [7, object(), b"x", [7], {"id": object()}, [None], ...], ids=repr)
+@pytest.mark.parametrize("garbage", [7, len, b"x", [7], {"id": len}, [None], ...], ids=repr)
 def test_a_hook_that_returns_garbage_is_logged_and_the_original_goes_on(
     scene: Scene, kind: str, garbage: object
 ) -> None:

@@ -70,7 +70,7 @@ def test_values_are_set_read_and_deleted(declared: Declared) -> None:
 @pytest.mark.parametrize(
     ("value", "path"),
     [
-        (object(), "$"),
+        (len, "$"),
         ({"a": [1, math.inf]}, "$.a[1]"),
         ({"a": {"b": {1: 2}}}, "$.a.b"),
         ([[2**63]], "$[0][0]"),

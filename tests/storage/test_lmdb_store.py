@@ -181,10 +181,16 @@ class BytesPath:
     def __fspath__(self) -> bytes:
         return b"data"
 
+    def __repr__(self) -> str:
+        return "BytesPath()"
+
 
 class NumberPath:
     def __fspath__(self) -> int:
         return 5
+
+    def __repr__(self) -> str:
+        return "NumberPath()"
 
 
 @pytest.mark.parametrize(
