@@ -91,7 +91,7 @@ class FakeClock:
                 logger.exception("A timer's call failed")
         return fired
 
-    def wait_for_timers(self, count: int = 1, timeout: float = 10.0) -> None:
+    def wait_for_timers(self, count: int = 1, timeout: float = 30.0) -> None:
         """Block until at least `count` timers are pending.
 
         Args:
@@ -122,7 +122,7 @@ class FakeClock:
             self._stopped = True
             self._heap.clear()
 
-    def run_until(self, reply: Reply[T], timeout: float = 10.0) -> T:
+    def run_until(self, reply: Reply[T], timeout: float = 30.0) -> T:
         """Move time on, from timer to timer, until a reply is there; return its value or raise its error.
 
         For what only time can bring about: other workers get no more of it than they need, but no less either, so a

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GUARD_S", "Probe"]
 
-GUARD_S: Final = 10.0  # real seconds that a test waits for what must come; only a broken one waits so long
+GUARD_S: Final = 30.0  # real seconds that a test waits for what must come; only a broken one waits so long
 
 
 class Probe:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GUARD_S", "Answers", "Rest", "run_to_rest", "settle"]
 
-GUARD_S: Final = 10.0  # real seconds that a test waits for what must come; only a broken one waits so long
+GUARD_S: Final = 30.0  # real seconds that a test waits for what must come; only a broken one waits so long
 _PAGE: Final = 1_000
 
 Answers = Mapping[str, object]

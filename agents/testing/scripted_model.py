@@ -14,7 +14,7 @@ from ..models.seam import Delta, Finished, ModelRequest, ModelResponse, ToolCall
 
 __all__ = ["Pause", "ScriptedModel", "Turn"]
 
-GUARD_S: Final = 10.0  # real seconds that a test waits for what must come; only a broken one waits so long
+GUARD_S: Final = 30.0  # real seconds that a test waits for what must come; only a broken one waits so long
 
 Said: TypeAlias = (
     "str | ToolCall | ModelResponse | Iterable[Piece | Pause | Exception] | AsyncIterable[Piece | Pause | Exception]"

@@ -17,7 +17,7 @@ from treadle.protocol.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 
 
 class Echo(VirtualActor):

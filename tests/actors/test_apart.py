@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from treadle.agents import ThreadState
     from treadle.storage import Boot
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 @agent

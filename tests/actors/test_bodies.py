@@ -73,7 +73,7 @@ def test_a_runtime_that_was_not_opened_opens_once_its_agents_fit(tmp_path: Path)
     runtime.close()
     body.problems = []
     with runtime:
-        assert runtime.create_thread("a").result(10).id
+        assert runtime.create_thread("a").result(60).id
 
 
 def test_bodies_without_the_optional_members_are_left_alone() -> None:

@@ -20,7 +20,7 @@ from treadle.actors.burst import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUARD = 10
+GUARD = 60
 
 
 class Wakes(Burst):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Enter = Callable[..., Stage]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 flavour: contextvars.ContextVar[str] = contextvars.ContextVar("flavour", default="none")
 
 

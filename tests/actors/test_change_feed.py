@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from treadle.actors.change_feed import ChangeSubscription
 
-GUARD = 10
+GUARD = 60
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Enter = Callable[..., Stage]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 def draining(on: Stage, seconds: float) -> Reply[None]:

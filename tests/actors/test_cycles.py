@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from treadle.actors import Runtime
     from treadle.agents import ThreadState
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 @agent

@@ -288,13 +288,13 @@ def _open(**options: Any) -> Runtime:
 def test_callers_that_race_with_passivation_are_all_answered(runtime: Callable[..., Runtime]) -> None:
     """Passivation decided outside the mailbox's lock hung 11 callers in 3,200 (semantics, section 9)."""
     hosted = runtime(quiet, always_evict=True)
-    threads = [hosted.create_thread("quiet").result(10) for _ in range(8)]
+    threads = [hosted.create_thread("quiet").result(60) for _ in range(8)]
     failed: list[BaseException] = []
 
     def call(thread: Thread) -> None:
         try:
             for rank in range(100):
-                thread.set_value("k", rank).result(20)
+                thread.set_value("k", rank).result(60)
         except BaseException as error:
             failed.append(error)
 

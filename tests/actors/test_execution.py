@@ -295,7 +295,7 @@ def test_an_open_ends_the_groups_that_outlived_the_process_and_names_them(
     assert report is not None
     assert report.killed == (process.pid,)
     assert report.settled == ("t",)
-    assert process.wait(10) == -signal.SIGKILL
+    assert process.wait(60) == -signal.SIGKILL
     process.close()
     on.kill()
     assert on.reopen().opened.killed == ()  # type: ignore[union-attr]

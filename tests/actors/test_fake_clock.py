@@ -11,7 +11,7 @@ from treadle.actors.fake_clock import FakeClock
 from treadle.actors.reply import Reply
 from treadle.protocol.errors import InvalidInput
 
-GUARD = 10
+GUARD = 60
 
 
 def test_it_is_a_clock_and_drives_the_timers_that_it_makes() -> None:

@@ -17,7 +17,7 @@ from treadle.protocol.errors import InvalidInput, WouldBlock
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-GUARD = 10
+GUARD = 60
 
 
 class Signalling(Wakeups):

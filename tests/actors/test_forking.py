@@ -38,8 +38,8 @@ with Runtime(LmdbStore(sys.argv[1]), agents=[echo]) as runtime:
         closed(lambda: runtime.delete_thread(thread.id).result())
         sys.exit(7)  # by way of the runtime's own `with`
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    receipt = thread.submit("hi").result(10)
-    print(thread.wait(receipt).result(10).status, len(thread.messages().result().messages))
+    receipt = thread.submit("hi").result(60)
+    print(thread.wait(receipt).result(60).status, len(thread.messages().result().messages))
 """
 
 BODY = """
@@ -64,7 +64,7 @@ def forks(state):
 with Runtime(LmdbStore(sys.argv[1]), agents=[forks]) as runtime:
     thread = runtime.create_thread(forks).result()
     receipt = thread.submit("hi").result()
-    print(thread.wait(receipt).result(30).status, [m.content for m in thread.messages().result().messages])
+    print(thread.wait(receipt).result(60).status, [m.content for m in thread.messages().result().messages])
 """
 
 

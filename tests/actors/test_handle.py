@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     Enter = Callable[..., Stage]
     Call = Callable[[Thread], Reply[Any]]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 LIVE = "e" * 32
 
 

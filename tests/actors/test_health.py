@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Enter = Callable[..., Stage]
 
-GUARD = 10
+GUARD = 60
 
 
 @agent(name="answer")

@@ -14,7 +14,7 @@ from treadle.actors.reply import Reply
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
 

@@ -11,7 +11,7 @@ from treadle.actors.reply import Reply
 from treadle.protocol.errors import RuntimeClosed, ThreadOverloaded
 from treadle.protocol.limits import MAILBOX_BYTES_MAX, MAILBOX_MAILS_MAX
 
-GUARD = 10
+GUARD = 60
 
 
 class Receiver:

@@ -20,7 +20,7 @@ from treadle.protocol.limits import TERM_GRACE_S
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 60; done"
 
 

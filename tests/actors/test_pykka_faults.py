@@ -19,7 +19,7 @@ from treadle.protocol.errors import ThreadActorCrashed
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 
 
 class Echo(VirtualActor):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Enter = Callable[..., Stage]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 class Told(NamedTuple):

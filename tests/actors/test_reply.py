@@ -17,7 +17,7 @@ from treadle.protocol.errors import ThreadNotFound, WouldBlock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUARD = 10
+GUARD = 60
 
 
 class Waiting:

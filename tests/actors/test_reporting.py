@@ -18,13 +18,13 @@ def test_a_callback_runs_on_a_worker_of_its_own_and_in_order() -> None:
         reporter.tell(name, {})
     reporter.close()
 
-    assert [seen.get(timeout=5) for _ in range(3)] == [(name, "treadle-reports") for name in ("one", "two", "three")]
+    assert [seen.get(timeout=60) for _ in range(3)] == [(name, "treadle-reports") for name in ("one", "two", "three")]
 
 
 def test_a_callback_that_blocks_holds_up_neither_the_teller_nor_the_close(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("treadle.actors.reporting._FLUSH_S", 0.01)
     release = threading.Event()
-    reporter = Reporter(lambda name, details: release.wait(10))
+    reporter = Reporter(lambda name, details: release.wait(60))
 
     reporter.tell("one", {})
     reporter.tell("two", {})

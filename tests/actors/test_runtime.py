@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Open = Callable[..., Runtime]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 @agent

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from treadle.actors.feed import Feed
     from treadle.actors.snapshot import Snapshot
 
-GUARD = 20
+GUARD = 60
 
 
 @pytest.fixture

@@ -378,7 +378,7 @@ def test_the_sweep_delivers_mail_whose_turn_was_lost(
 ) -> None:
     """A KeyboardInterrupt between "scheduled" and the hand-over wedges a mailbox (semantics, section 9)."""
     hosted = runtime(Puppet())
-    thread = hosted.create_thread("puppet").result(10)
+    thread = hosted.create_thread("puppet").result(60)
     services = hosted._parts()
     mailbox = services.directory.entry(thread.id).mailbox
     with monkeypatch.context() as broken:
@@ -388,7 +388,7 @@ def test_the_sweep_delivers_mail_whose_turn_was_lost(
     fake_clock.advance(1)
     fake_clock.advance(1)
 
-    assert reply.result(10) is None
+    assert reply.result(60) is None
 
 
 def test_a_sweep_that_fails_again_and_again_closes_the_runtime(stage: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -435,18 +435,18 @@ def test_bodies_of_a_caller_s_loop_that_is_closed_are_settled(
     monkeypatch.setattr(runtime_module, "LoopHost", on_callers)
     puppet = Puppet()
     hosted = runtime(puppet)
-    thread = hosted.create_thread("puppet").result(10)
+    thread = hosted.create_thread("puppet").result(60)
     seen = probe(thread)
-    thread.submit("go").result(10)
+    thread.submit("go").result(60)
     puppet.wait_for_pass(1)
     loop.call_soon_threadsafe(loop.stop)
-    worker.join(10)
+    worker.join(60)
     loop.set_exception_handler(lambda _loop, _context: None)
     loop.close()
     hosted._parts().loop.ping()
     seen.until_status("failed", "execution_lost")
 
-    assert thread.submit("again").result(10).disposition == "accepted"
+    assert thread.submit("again").result(60).disposition == "accepted"
     seen.until_status("running")
     seen.until_status("failed", "execution_lost")
 

@@ -154,14 +154,14 @@ def test_a_wait_outlives_the_actor_but_not_the_runtime(on: Stage, thread: Thread
 
 def test_a_close_ends_every_wait_that_is_left(runtime: Callable[..., object], puppet: Puppet) -> None:
     hosted = runtime(puppet)
-    thread = hosted.create_thread(puppet).result(10)  # type: ignore[attr-defined]
-    execution_id = thread.submit("go").result(10).execution_id
+    thread = hosted.create_thread(puppet).result(60)  # type: ignore[attr-defined]
+    execution_id = thread.submit("go").result(60).execution_id
     puppet.wait_for_pass(1)
-    waiting = thread.submit("later", on_busy="queue").result(10)
+    waiting = thread.submit("later", on_busy="queue").result(60)
     lives, never = thread.wait(execution_id), thread.wait(waiting)
     hosted.close(drain_timeout=0)  # type: ignore[attr-defined]
 
-    assert lives.result(10).status == "cancelled"
+    assert lives.result(60).status == "cancelled"
     assert isinstance(never.error(), RuntimeClosed)
 
 

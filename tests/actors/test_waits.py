@@ -8,7 +8,7 @@ from treadle.actors.reply import Reply, current_wait
 from treadle.actors.waits import BodyWait
 from treadle.actors.workers import WorkerPool
 
-GUARD = 10
+GUARD = 60
 
 
 class Announcing(BodyWait):

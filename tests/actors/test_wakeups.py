@@ -9,7 +9,7 @@ from treadle.actors.wakeups import LoopWaker, Wakeups, WeakBurst
 if TYPE_CHECKING:
     import pytest
 
-GUARD = 10
+GUARD = 60
 
 
 def test_a_sleeper_is_woken_once_and_only_by_the_next_wake() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-GUARD = 10
+GUARD = 60
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
 

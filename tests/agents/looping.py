@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from treadle.protocol.messages import Message
     from treadle.storage import Store
 
-PATIENCE_S = 20.0  # for what must come at once; a hang fails with the place where it hangs
+PATIENCE_S = 60.0  # for what must come at once; a hang fails with the place where it hangs
 
 
 def call(name: str, call_id: str = "c1", /, **arguments: Any) -> ToolCall:

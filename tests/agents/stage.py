@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Replies: TypeAlias = Generator[Reply[Any], Any, None]
     Script: TypeAlias = Callable[[ThreadState], Replies]
 
-PATIENCE_S = 30.0  # for what must come at once; a hang fails with the place where it hangs
+PATIENCE_S = 60.0  # for what must come at once; a hang fails with the place where it hangs
 
 
 async def follow(script: Script, state: ThreadState) -> None:

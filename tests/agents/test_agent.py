@@ -297,8 +297,8 @@ def test_an_error_of_the_function_passes_as_it_is() -> None:
 def test_an_agent_that_returns_something_fails_its_execution_by_that_name(store: Store) -> None:
     with Runtime(store, agents=[returning("text"), agent(awaits_nothing)]) as runtime:
         for name in ("odd", "awaits_nothing"):
-            thread = runtime.create_thread(name).result(30)
-            record = thread.wait(thread.submit("go").result(30)).result(30)
+            thread = runtime.create_thread(name).result(60)
+            record = thread.wait(thread.submit("go").result(60)).result(60)
 
             assert (record.status, record.reason) == ("failed", "step_error")
             assert record.error is not None
@@ -318,10 +318,10 @@ def test_an_agent_declared_unsteerable_takes_no_steer(stage: Stage) -> None:
         begun.set(None)
         yield steered
 
-    execution_id = stage(script, steerable=False).thread.submit("go").result(30).execution_id
+    execution_id = stage(script, steerable=False).thread.submit("go").result(60).execution_id
     assert execution_id is not None
-    begun.result(30)
-    receipt = stage.thread.steer(execution_id, "shorter").result(30)
+    begun.result(60)
+    receipt = stage.thread.steer(execution_id, "shorter").result(60)
     steered.set(None)
 
     assert receipt.disposition == "active_input_not_steerable"
@@ -335,8 +335,8 @@ def test_an_agent_past_its_timeout_fails_with_that_reason(stage: Stage) -> None:
         begun.set(None)
         yield state.sleep(3600)
 
-    execution_id = stage(script, timeout=5).thread.submit("go").result(30).execution_id
-    begun.result(30)
+    execution_id = stage(script, timeout=5).thread.submit("go").result(60).execution_id
+    begun.result(60)
     stage.clock.advance(5)
     record = stage.end(execution_id)
 
@@ -359,8 +359,8 @@ def test_agents_run_where_they_say(store: Store) -> None:
 
     with Runtime(store, agents=[on_loop, on_worker], loop="own") as runtime:
         for name in ("on_loop", "on_worker"):
-            thread = runtime.create_thread(name).result(30)
-            assert thread.wait(thread.submit("go").result(30)).result(30).status == "succeeded"
+            thread = runtime.create_thread(name).result(60)
+            assert thread.wait(thread.submit("go").result(60)).result(60).status == "succeeded"
 
     assert where["loop"].startswith("treadle-loop")
     assert where["worker"].startswith("treadle-body")

@@ -116,7 +116,7 @@ def test_a_runtime_runs_a_declared_agent_and_its_hook_hears_of_the_new_thread() 
 
     with Runtime(MemoryStore(), agents=[agent(hooks=[greet])]) as runtime:
         thread = runtime.create_thread("desk").result()
-        assert heard.wait(10)
+        assert heard.wait(60)
 
         receipt = thread.submit("hello").result()
         thread.wait(receipt).result()

@@ -84,10 +84,10 @@ def test_the_abort_signal_is_raised_once_the_execution_is_interrupted(stage: Sta
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.interrupt(execution_id, reason="enough").result()
 
-    assert raised.result(30) == ("enough", "user")
+    assert raised.result(60) == ("enough", "user")
     assert stage.end(execution_id).status == "cancelled"
 
 
@@ -106,7 +106,7 @@ def test_stop_ends_the_execution_after_this_pass_and_leaves_queued_messages_to_t
 
     ended: Reply[str] = Reply()
     record = stage(script).play()
-    following = stage.end(ended.result(30))
+    following = stage.end(ended.result(60))
 
     assert (record.status, record.reason) == ("succeeded", "stopped")
     assert (following.status, following.reason) == ("succeeded", "awaiting_human")
@@ -124,7 +124,7 @@ def test_a_steer_that_stop_leaves_unread_says_so(stage: Stage) -> None:
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.steer(execution_id, "shorter").result()
     steered.set(None)
     stage.end(execution_id)
@@ -202,7 +202,7 @@ def test_a_process_runs_and_its_output_is_the_bodys(stage: Stage) -> None:
     def script(state: ThreadState) -> Replies:
         process = yield of(state).start_process(["/bin/echo", "hello"], stdout=subprocess.PIPE)
         assert process.stdout.read() == b"hello\n"
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
     assert stage(script).play().error is None
 
@@ -247,7 +247,7 @@ def test_an_interrupted_execution_starts_no_process(stage: Stage) -> None:
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.interrupt(execution_id).result()
 
     assert stage.end(execution_id).status == "cancelled"
@@ -385,8 +385,8 @@ def test_at_rest_there_is_no_execution(declared: Declared) -> None:
         begun.set(None)
         yield looked
 
-    receipt = declared(script).thread.submit("go").result(30)
-    begun.result(30)
+    receipt = declared(script).thread.submit("go").result(60)
+    begun.result(60)
     assert declared.rest().execution is None
     looked.set(None)
-    assert declared.thread.wait(receipt).result(30).error is None
+    assert declared.thread.wait(receipt).result(60).error is None

@@ -202,7 +202,7 @@ def test_an_interrupt_closes_the_calls_of_every_depth() -> None:
     with Play(agent) as play:
         execution_id = play.submit()
         pause.reached()
-        play.thread.interrupt(execution_id).result(20)
+        play.thread.interrupt(execution_id).result(60)
         record = play.end(execution_id)
 
         assert record.outcome == "cancelled"

@@ -289,7 +289,7 @@ def test_a_checkpoint_joins_what_arrived_from_outside_in_order_and_once(stage: S
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.steer(execution_id, "shorter").result()
     stage.thread.steer(execution_id, "in French").result()
     arrived.set(None)
@@ -315,7 +315,7 @@ def test_an_interrupt_ends_a_sleep_that_no_clock_would_end(stage: Stage) -> None
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.interrupt(execution_id, reason="enough").result()
 
     assert stage.end(execution_id).status == "cancelled"
@@ -345,7 +345,7 @@ def test_an_interrupted_body_begins_nothing_further_but_may_still_say_its_last_w
 
     execution_id = stage(script).thread.submit("go").result().execution_id
     assert execution_id is not None
-    begun.result(30)
+    begun.result(60)
     stage.thread.interrupt(execution_id, hold=True).result()
 
     assert stage.end(execution_id).status == "cancelled"
@@ -365,7 +365,7 @@ def test_a_sleep_goes_by_the_runtimes_clock(stage: Stage) -> None:
         woken.append(stage.clock.monotonic())
 
     execution_id = stage(script).thread.submit("go").result().execution_id
-    asleep.result(30)
+    asleep.result(60)
     stage.clock.advance(59.5)
     stage.clock.advance(0.5)
 

@@ -31,7 +31,7 @@ REFUSED = (
     "thread_terminated",
     "thread_not_found",
 )  # by a disposition or an error; others may have been written
-PATIENCE_S = 30.0  # only a broken runtime makes a look wait this long
+PATIENCE_S = 60.0  # only a broken runtime makes a look wait this long
 REPEATS = 6
 
 

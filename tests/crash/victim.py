@@ -176,7 +176,7 @@ class Victim:
     def _pass_by(self, _thread: Thread) -> None:
         """Make a thread for a single message, and delete or terminate it once it is there."""
         name = f"{self._name}.{self._calls + 1}-gone"
-        self._send({"thread": name, "verb": "create"}, lambda: self._create(name, 0)).result(30)
+        self._send({"thread": name, "verb": "create"}, lambda: self._create(name, 0)).result(60)
         thread = self._runtime.thread(name)
         op = self._input(thread, "queue")
         self._send(op, lambda: thread.queue_message(op["text"], input_id=op["op"]))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["RealWorld", "SteppedWorld", "Stopped", "World"]
 
 STEPS = 500  # of time, until a reply must be there
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Stopped(Exception):

@@ -12,9 +12,9 @@ import httpx
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from websockets.sync.client import connect
 
 from tests.hosting.served import Served
+from tests.hosting.watching import connect
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 TOKEN = "for-all"
-GUARD_S = 20.0
+GUARD_S = 60.0
 EXAMPLES = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 text = st.text(max_size=40)

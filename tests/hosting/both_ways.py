@@ -84,7 +84,7 @@ class Way:
 
     def _until(self, kind: str) -> None:
         with self.here.stream(after="1:0") as frames:
-            while (frame := frames.next(20)) is not None and frame["type"] != kind:
+            while (frame := frames.next(60)) is not None and frame["type"] != kind:
                 continue
 
     def _filled(self, given: dict[str, Any]) -> dict[str, Any]:

@@ -46,12 +46,12 @@ class CuttingProxy:
         # A plain close does not wake who accepts.
         self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
-        self._workers[0].join(10)
+        self._workers[0].join(60)
         with self._lock:
             for one in self._open:
                 _end(one)
         for worker in self._workers:
-            worker.join(10)
+            worker.join(60)
             assert not worker.is_alive()
 
     def cut_all(self) -> None:

@@ -55,7 +55,7 @@ class Served:
         """End as a signal does: the runtime closes while the server answers, then the server ends."""
         self._closes = closing
         self._server.handle_exit(signal.SIGTERM, None)
-        self._worker.join(30)
+        self._worker.join(60)
         assert not self._worker.is_alive(), "the server does not end"
 
     def _close(self) -> int:

@@ -14,6 +14,7 @@ import pytest
 from fastapi import FastAPI
 
 from tests.hosting.served import Served
+from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.app import create_app
@@ -55,7 +56,7 @@ def served(runtime: Runtime) -> Iterator[Served]:
 
 @pytest.fixture
 def client(served: Served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served.url) as made:
+    with httpx.Client(base_url=served.url, timeout=GUARD_S) as made:
         yield made
 
 
@@ -66,7 +67,7 @@ def unmoved() -> Iterator[tuple[Runtime, httpx.Client]]:
         runtime = opened.enter_context(Runtime(MemoryStore(), agents=[quick]))
         runtime.create_thread("quick", thread_id="t").result()
         server = opened.enter_context(Served(runtime, limits=Limits(body_bytes=100_000)))
-        yield runtime, opened.enter_context(httpx.Client(base_url=server.url))
+        yield runtime, opened.enter_context(httpx.Client(base_url=server.url, timeout=GUARD_S))
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def guarded(runtime: Runtime) -> Iterator[Served]:
 
 
 def asking(served: Served, token: str) -> httpx.Client:
-    return httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {token}"})
+    return httpx.Client(base_url=served.url, headers={"authorization": f"Bearer {token}"}, timeout=GUARD_S)
 
 
 def asked(app: FastAPI, *calls: tuple[str, str, Any]) -> list[httpx.Response]:
@@ -84,7 +85,7 @@ def asked(app: FastAPI, *calls: tuple[str, str, Any]) -> list[httpx.Response]:
 
     async def ask() -> list[httpx.Response]:
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=GUARD_S) as client:
             return [await client.request(method, path, json=body) for method, path, body in calls]
 
     return asyncio.run(ask())
@@ -152,7 +153,7 @@ def test_without_a_known_token_nothing_is_answered(guarded: Served, token: str) 
     headers = {"authorization": f"Bearer {token}"} if token else {}
     if token == "root ":
         headers = {"authorization": "Basic root"}
-    with httpx.Client(base_url=guarded.url, headers=headers) as nobody:
+    with httpx.Client(base_url=guarded.url, headers=headers, timeout=GUARD_S) as nobody:
         for method, path in [("GET", "/threads"), ("GET", "/threads/t"), ("POST", "/threads"), ("GET", "/metrics")]:
             answer = nobody.request(method, path, json={} if method == "POST" else None)
             assert (answer.status_code, answer.json()["code"]) == (401, "unauthenticated")
@@ -221,7 +222,10 @@ def test_bad_input_gets_a_problem_and_stores_nothing(unmoved: tuple[Runtime, htt
 
 
 def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(runtime: Runtime) -> None:
-    with Served(runtime, limits=Limits(body_items=1_000)) as served, httpx.Client(base_url=served.url) as client:
+    with (
+        Served(runtime, limits=Limits(body_items=1_000)) as served,
+        httpx.Client(base_url=served.url, timeout=GUARD_S) as client,
+    ):
         runtime.create_thread("quick", thread_id="t").result()
         refused = client.put("/threads/t/values/k", content=b'{"value": [' + b"{}," * 600 + b"{}]}", headers=JSON)
         taken = client.put("/threads/t/values/k", json={"value": "x" * 2_000})
@@ -292,8 +296,8 @@ def test_one_call_that_many_connections_repeat_is_made_once(runtime: Runtime, se
     together = threading.Barrier(16)
 
     def call(_number: int) -> tuple[int, str]:
-        with httpx.Client(base_url=served.url) as client:
-            together.wait(20)
+        with httpx.Client(base_url=served.url, timeout=GUARD_S) as client:
+            together.wait(60)
             answer = client.post("/threads/t/inputs", json=body)
             return answer.status_code, answer.text
 
@@ -302,7 +306,7 @@ def test_one_call_that_many_connections_repeat_is_made_once(runtime: Runtime, se
 
     ((status, receipt),) = answers
     assert status == 202
-    thread.wait(json.loads(receipt)["execution_id"]).result(20)
+    thread.wait(json.loads(receipt)["execution_id"]).result(60)
     assert thread.executions().result().total == 1
     assert [one.content for one in thread.messages().result().messages] == ["hi", "done"]
 
@@ -376,7 +380,7 @@ class HeldStore(LmdbStore):
     def view(self) -> View:
         if self.holding.is_set() and threading.current_thread().name.startswith("AnyIO"):
             self.reached.set()
-            assert self.free.wait(20)
+            assert self.free.wait(60)
         return super().view()
 
 
@@ -386,20 +390,21 @@ def test_a_slow_read_holds_up_nobody_else(tmp_path: Path) -> None:
         runtime = opened.enter_context(Runtime(store, agents=[quick]))
         runtime.create_thread("quick", thread_id="t").result()
         served = opened.enter_context(Served(runtime))
-        client = opened.enter_context(httpx.Client(base_url=served.url))
+        client = opened.enter_context(httpx.Client(base_url=served.url, timeout=GUARD_S))
         slow: list[int] = []
         store.holding.set()
         reader = threading.Thread(
-            target=lambda: slow.append(httpx.get(f"{served.url}/threads/t/messages").status_code), name="reader"
+            target=lambda: slow.append(httpx.get(f"{served.url}/threads/t/messages", timeout=GUARD_S).status_code),
+            name="reader",
         )
         reader.start()
-        assert store.reached.wait(20)
+        assert store.reached.wait(60)
 
         accepted = client.post("/threads/t/inputs", json={"type": "USER_MESSAGES_INPUT", "messages": "hi"})
 
         assert (accepted.status_code, slow) == (202, [])
         store.free.set()
-        reader.join(20)
+        reader.join(60)
         assert slow == [200]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.hosting.both_ways import InProcess, OverHttp, Step
 from tests.hosting.served import Served
+from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.storage import MemoryStore
@@ -295,7 +296,7 @@ def both() -> Iterator[tuple[Runtime, Runtime, httpx.Client]]:
             opened.enter_context(Runtime(MemoryStore(), agents=[asks, quick, deaf], drain_timeout=0)) for _ in range(2)
         )
         served = opened.enter_context(Served(remote))
-        yield local, remote, opened.enter_context(httpx.Client(base_url=served.url))
+        yield local, remote, opened.enter_context(httpx.Client(base_url=served.url, timeout=GUARD_S))
 
 
 @pytest.mark.parametrize("row", ROWS)

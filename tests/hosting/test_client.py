@@ -105,7 +105,7 @@ def test_inputs_and_controls_get_the_receipts_of_a_handle(runtime: Runtime, clie
     assert thread.respond("none", 1) is RespondStatus.NOT_FOUND
     ended = thread.interrupt(begun.execution_id, reason="enough", hold=True, control_id="d")
     assert ended == thread.receipt("d") == inside.receipt("d").result()
-    assert inside.wait(begun.execution_id).result(30).outcome == "cancelled"
+    assert inside.wait(begun.execution_id).result(60).outcome == "cancelled"
 
     assert thread.state().held
     assert thread.explain() == inside.explain().result()
@@ -120,7 +120,7 @@ def test_what_was_said_and_run_is_read_as_in_process(runtime: Runtime, client: C
     GATE.set()
     receipt = thread.submit("hello\u2028é🙂")
     assert receipt.execution_id is not None
-    record = inside.wait(receipt).result(30)
+    record = inside.wait(receipt).result(60)
 
     assert thread.execution(receipt.execution_id) == record
     assert thread.executions() == inside.executions().result()
@@ -262,7 +262,7 @@ def test_a_server_that_is_mounted_in_another_app_is_spoken_to_below_its_path(run
             assert [event["type"] for event in thread.events(follow=False)] == ["THREAD_CREATED", "VALUE_CHANGED"]
     finally:
         server.should_exit = True
-        worker.join(30)
+        worker.join(60)
         listening.close()
 
 

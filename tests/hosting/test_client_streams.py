@@ -40,7 +40,7 @@ def runtime() -> Iterator[Runtime]:
 def write(runtime: Runtime, count: int) -> None:
     thread = runtime.thread("t")
     for number in range(count):
-        thread.inject_message("user", f"{number} {TEXT}").result(30)
+        thread.inject_message("user", f"{number} {TEXT}").result(60)
 
 
 def expected(runtime: Runtime) -> list[JsonObject]:

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from websockets.sync.client import connect
 
 from tests.hosting.served import Served
+from tests.hosting.watching import connect
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -22,7 +22,7 @@ from treadle.storage import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 30
+GUARD = 60
 LIMITS = Limits(body_bytes=100_000, header_bytes=4_000, body_seconds=0.2)
 HEAD = "Host: localhost\r\nContent-Type: application/json\r\n"
 

@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.hosting.served import Served
+from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting import console_page
@@ -37,7 +38,7 @@ def client() -> Iterator[httpx.Client]:
     with (
         Runtime(MemoryStore(), agents=[quiet]) as runtime,
         Served(runtime, auth=auth) as served,
-        httpx.Client(base_url=served.url, trust_env=False) as client,
+        httpx.Client(base_url=served.url, trust_env=False, timeout=GUARD_S) as client,
     ):
         yield client
 

@@ -36,7 +36,7 @@ async def quick(state):
 
 with Runtime(MemoryStore(), agents=[quick]) as runtime:
     thread = runtime.create_thread("quick").result()
-    thread.wait(thread.submit("go").result()).result(20)
+    thread.wait(thread.submit("go").result()).result(60)
     print(thread.messages().result().messages[-1].content)
 """
 

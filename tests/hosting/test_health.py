@@ -20,7 +20,7 @@ from treadle.storage.faults import FaultyStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 AUTH = Auth({"for-anna": Principal("user", "anna"), "for-all": Principal("admin")})
 ADMIN = {"authorization": "Bearer for-all"}
 
@@ -60,8 +60,8 @@ def run(runtime: Runtime, text: str) -> None:
 
 
 def test_a_server_that_can_work_says_so_without_a_token(served: Served) -> None:
-    assert httpx.get(f"{served.url}/healthz").json() == {"status": "ok"}
-    ready = httpx.get(f"{served.url}/readyz")
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD).json() == {"status": "ok"}
+    ready = httpx.get(f"{served.url}/readyz", timeout=GUARD)
 
     assert (ready.status_code, ready.json()) == (200, {"ready": True, "reasons": []})
     assert ready.headers["cache-control"] == "no-store"
@@ -78,7 +78,7 @@ def test_a_finish_that_is_tried_again_makes_it_not_ready_and_names_no_thread(
         thread.submit("go").result(GUARD)
         threading.Thread(target=lambda: (until_blocked(served.runtime), told.set()), daemon=True).start()
         assert told.wait(GUARD)
-        ready = httpx.get(f"{served.url}/readyz")
+        ready = httpx.get(f"{served.url}/readyz", timeout=GUARD)
         shown = scraped(served)
         store.heal()
 
@@ -101,18 +101,18 @@ def test_a_loop_that_a_body_holds_makes_it_not_ready_while_the_server_answers(
     assert entered.wait(GUARD)
     assert served.runtime._services is not None
     served.runtime._services.loop.ping()
-    ready = httpx.get(f"{served.url}/readyz")
+    ready = httpx.get(f"{served.url}/readyz", timeout=GUARD)
     release.set()
 
     assert ready.json() == {"ready": False, "reasons": ["loop_silent"]}
-    assert httpx.get(f"{served.url}/healthz").status_code == 200
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD).status_code == 200
 
 
 def test_a_store_that_failed_makes_it_not_ready(
     served: Served, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "failure", lambda: StorageFull("no room at /secret/place"))
-    ready = httpx.get(f"{served.url}/readyz")
+    ready = httpx.get(f"{served.url}/readyz", timeout=GUARD)
 
     assert (ready.status_code, ready.json()["reasons"]) == (503, ["storage_full"])
 
@@ -120,12 +120,12 @@ def test_a_store_that_failed_makes_it_not_ready(
 def test_a_runtime_that_was_closed_makes_it_not_ready_and_still_alive(served: Served) -> None:
     served.runtime.close()
 
-    assert httpx.get(f"{served.url}/readyz").json() == {"ready": False, "reasons": ["runtime_closed"]}
-    assert httpx.get(f"{served.url}/healthz").status_code == 200
+    assert httpx.get(f"{served.url}/readyz", timeout=GUARD).json() == {"ready": False, "reasons": ["runtime_closed"]}
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD).status_code == 200
 
 
 def scraped(served: Served) -> dict[str, float]:
-    answer = httpx.get(f"{served.url}/metrics", headers=ADMIN)
+    answer = httpx.get(f"{served.url}/metrics", headers=ADMIN, timeout=GUARD)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     return {
@@ -156,8 +156,8 @@ def test_metrics_count_executions_by_outcome_and_commits_by_the_size_of_their_gr
 
 
 def test_metrics_are_an_admins(served: Served) -> None:
-    nobody = httpx.get(f"{served.url}/metrics")
-    user = httpx.get(f"{served.url}/metrics", headers={"authorization": "Bearer for-anna"})
+    nobody = httpx.get(f"{served.url}/metrics", timeout=GUARD)
+    user = httpx.get(f"{served.url}/metrics", headers={"authorization": "Bearer for-anna"}, timeout=GUARD)
 
     assert (nobody.status_code, nobody.json()["code"]) == (401, "unauthenticated")
     assert (user.status_code, user.json()["code"]) == (403, "forbidden")

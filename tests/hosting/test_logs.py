@@ -18,7 +18,7 @@ from treadle.storage import MemoryStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-GUARD = 10
+GUARD = 60
 shop = logging.getLogger("shop")
 
 

@@ -63,7 +63,7 @@ def test_a_message_that_waits_is_told_of_again_once_it_joined() -> None:
 
     @agent
     def waits(state: ThreadState) -> None:
-        may_end.wait(30)
+        may_end.wait(60)
 
     with Runtime(MemoryStore(), agents=[waits]) as runtime:
         thread = runtime.create_thread(waits, thread_id="t").result()

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
-from websockets.sync.client import connect
 
 from tests.hosting.service import INTERVAL, STUBBORN, WAITING, Service
-from tests.hosting.watching import Watching
+from tests.hosting.watching import Watching, connect
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting import server as module
@@ -28,7 +27,7 @@ from treadle.storage.faults import FaultyStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-GUARD = 30
+GUARD = 60
 
 
 @agent(name="rests")
@@ -129,7 +128,7 @@ def test_clients_that_read_nothing_and_half_a_request_keep_no_service_from_endin
                 for _ in range(5):
                     client = open_.enter_context(socket.create_connection(("127.0.0.1", port), GUARD))
                     client.sendall(request.encode())
-            httpx.get(f"{service.url}/healthz")
+            httpx.get(f"{service.url}/healthz", timeout=GUARD)
             service.signal(signal.SIGTERM)
 
             assert service.ended() == 0
@@ -142,14 +141,14 @@ def test_while_it_drains_the_server_answers_and_takes_no_new_work_and_a_second_s
     with Service(tmp_path / "store", drain=3_600) as service:
         execution_id = begin(service, WAITING, "t")
         service.signal(signal.SIGTERM)
-        while httpx.get(f"{service.url}/readyz").status_code == 200:
+        while httpx.get(f"{service.url}/readyz", timeout=GUARD).status_code == 200:
             pass
         refused = post(
             service, "/threads/t/inputs", {"type": "USER_MESSAGES_INPUT", "messages": "more", "on_busy": "queue"}
         )
         assert (refused.status_code, refused.json()["code"]) == (503, "runtime_closed")
-        assert httpx.get(f"{service.url}/readyz").json()["reasons"] == ["runtime_closed"]
-        assert httpx.get(f"{service.url}/healthz").status_code == 200
+        assert httpx.get(f"{service.url}/readyz", timeout=GUARD).json()["reasons"] == ["runtime_closed"]
+        assert httpx.get(f"{service.url}/healthz", timeout=GUARD).status_code == 200
         service.signal(signal.SIGTERM)
 
         assert service.ended() == 128 + signal.SIGTERM
@@ -165,7 +164,7 @@ def test_an_idle_service_ends_at_once_and_its_interval_is_short(tmp_path: Path) 
         with Watching(f"{service.url}/threads/t/events") as watching:
             post(service, "/threads/t/inputs", {"type": "USER_MESSAGES_INPUT", "messages": "go"})
             watching.next("THREAD_EXECUTION_FINISHED")
-        interval = httpx.get(f"{service.url}/threads/t/values/interval").json()["value"]
+        interval = httpx.get(f"{service.url}/threads/t/values/interval", timeout=GUARD).json()["value"]
         service.signal(signal.SIGTERM)
 
         assert service.ended() == 0

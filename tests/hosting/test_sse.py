@@ -208,7 +208,7 @@ def test_a_status_follows_every_change_without_an_id(served: Served, thread: Thr
 def test_what_is_wrong_is_said_before_the_stream_begins(
     served: Served, thread: Thread, path: str, status: int, code: str
 ) -> None:
-    answer = httpx.get(served.url + path)
+    answer = httpx.get(served.url + path, timeout=GUARD_S)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert answer.headers["content-type"] == "application/problem+json"
@@ -218,9 +218,13 @@ def test_what_is_wrong_is_said_before_the_stream_begins(
 def test_a_foreign_thread_is_none(runtime: Runtime) -> None:
     runtime.create_thread(echo, thread_id="of-bo", user_id="bo").result()
     with Served(runtime, auth=AUTH) as served:
-        foreign = httpx.get(f"{served.url}/threads/of-bo/events", headers={"authorization": "Bearer for-anna"})
-        unknown = httpx.get(f"{served.url}/threads/of-cy/events", headers={"authorization": "Bearer for-anna"})
-        without = httpx.get(f"{served.url}/threads/of-bo/events")
+        foreign = httpx.get(
+            f"{served.url}/threads/of-bo/events", headers={"authorization": "Bearer for-anna"}, timeout=GUARD_S
+        )
+        unknown = httpx.get(
+            f"{served.url}/threads/of-cy/events", headers={"authorization": "Bearer for-anna"}, timeout=GUARD_S
+        )
+        without = httpx.get(f"{served.url}/threads/of-bo/events", timeout=GUARD_S)
         with Watching(f"{served.url}/threads/of-bo/events", token="for-all") as watching:
             assert watching.next().name == "snapshot"
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.hosting.served import Served
-from tests.hosting.watching import Block, Watching
+from tests.hosting.watching import GUARD_S, Block, Watching
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -109,6 +109,6 @@ def test_a_number_that_is_none_is_said_before_the_stream_begins(
     runtime: Runtime, after: str, status: int, code: str
 ) -> None:
     with Served(runtime) as served:
-        answer = httpx.get(f"{served.url}/events", params={"after": after})
+        answer = httpx.get(f"{served.url}/events", params={"after": after}, timeout=GUARD_S)
 
     assert (answer.status_code, answer.json()["code"]) == (status, code)

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from tests.hosting.served import Served
 from tests.hosting.service import WAITING, Service
-from tests.hosting.watching import Watching
+from tests.hosting.watching import GUARD_S, Watching, connect
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.storage import MemoryStore
@@ -41,7 +41,7 @@ def frames_of(client: ClientConnection) -> tuple[list[dict[str, object]], int]:
 
 def collect(client: ClientConnection, found: list[dict[str, object]]) -> None:
     while True:
-        found.append(json.loads(client.recv(30)))
+        found.append(json.loads(client.recv(60)))
 
 
 @pytest.mark.slow
@@ -69,13 +69,15 @@ def test_a_signal_ends_twenty_streams_with_what_their_executions_came_to(tmp_pat
     with Service(tmp_path / "data", 1.0) as service, ExitStack() as stack:
         sse, sockets = [], []
         for n in range(10):
-            created = httpx.post(f"{service.url}/threads", json={"agent_id": WAITING, "thread_id": f"t{n}"})
+            created = httpx.post(
+                f"{service.url}/threads", json={"agent_id": WAITING, "thread_id": f"t{n}"}, timeout=GUARD_S
+            )
             assert created.status_code == 201, created.text
             sse.append(stack.enter_context(Watching(f"{service.url}/threads/t{n}/events")))
             address = f"{service.url.replace('http', 'ws', 1)}/threads/t{n}/stream"
             sockets.append(stack.enter_context(connect(address)))
             body = {"type": "USER_MESSAGES_INPUT", "messages": [{"role": "user", "content": "go"}]}
-            sent = httpx.post(f"{service.url}/threads/t{n}/inputs", json=body)
+            sent = httpx.post(f"{service.url}/threads/t{n}/inputs", json=body, timeout=GUARD_S)
             assert sent.status_code == 202, sent.text
         for watching in sse:
             watching.next("VALUE_CHANGED")

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.hosting.served import Served
+from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.actors.testing import FakeClock
 from treadle.hosting.auth import Principal, Unauthenticated
@@ -116,6 +117,6 @@ def test_tickets_that_are_over_are_dropped_at_the_next(tickets: Tickets, clock: 
 )  # fmt: skip
 def test_a_request_for_a_ticket_names_a_path_and_nothing_else(body: object) -> None:
     with Runtime(MemoryStore(), agents=[]) as runtime, Served(runtime) as served:
-        answer = httpx.post(f"{served.url}/tickets", json=body)
+        answer = httpx.post(f"{served.url}/tickets", json=body, timeout=GUARD_S)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "invalid_request")

@@ -26,7 +26,7 @@ from treadle.storage.faults import FaultyStore
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-GUARD = 20
+GUARD = 60
 
 
 @agent(name="rests")

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 from tests.hosting.served import Served
-from tests.hosting.watching import Watching
+from tests.hosting.watching import Watching, connect
 from treadle.actors import Runtime, Thread
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 AUTH = Auth({"for-anna": Principal("user", "anna"), "for-bo": Principal("user", "bo"), "for-all": Principal("admin")})
-GUARD_S = 30.0
+GUARD_S = 60.0
 
 
 @agent
@@ -197,7 +197,7 @@ def test_what_is_wrong_is_said_instead_of_a_handshake_and_is_no_error_of_ours(
 
 
 def test_a_request_that_asks_for_no_websocket_is_told_so(served: Served, thread: Thread) -> None:
-    answer = httpx.get(f"{served.url}/threads/t/stream")
+    answer = httpx.get(f"{served.url}/threads/t/stream", timeout=GUARD_S)
 
     assert (answer.status_code, answer.json()["code"]) == (400, "upgrade_required")
 
@@ -223,7 +223,10 @@ def test_a_ticket_opens_one_stream_once(runtime: Runtime) -> None:
 
         def ticket(path: str, token: str) -> str:
             answer = httpx.post(
-                f"{served.url}/tickets", json={"path": path}, headers={"authorization": f"Bearer {token}"}
+                f"{served.url}/tickets",
+                json={"path": path},
+                headers={"authorization": f"Bearer {token}"},
+                timeout=GUARD_S,
             )
             assert (answer.status_code, answer.headers["cache-control"]) == (201, "no-store")
             assert answer.json()["expires_in"] == 30
@@ -294,7 +297,7 @@ def test_streams_and_tickets_work_in_an_app_that_is_mounted(runtime: Runtime, th
         with Watching(f"{served.url}/agents/threads/t/events", token="for-all") as watching:
             assert watching.next().name == "snapshot"
         path = "/agents/threads/t/stream"
-        answer = httpx.post(f"{served.url}/agents/tickets", json={"path": path}, headers=header)
+        answer = httpx.post(f"{served.url}/agents/tickets", json={"path": path}, headers=header, timeout=GUARD_S)
         with connect(f"{served.ws}{path}?ticket={answer.json()['ticket']}") as client:
             assert receive(client)["type"] == "thread_status"
 

@@ -1,17 +1,22 @@
-"""Owns one connection of a client that follows events, read block by block. Resumes nothing by itself."""
+"""Owns one connection of a client that follows events or messages, read block by block. Resumes nothing by itself."""
 
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import httpx
+from websockets.sync import client as websocket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-GUARD_S = 30.0  # no test waits for it
+GUARD_S = 60.0  # no test waits for it
+
+# Its own times are those of a network between two machines that do little else.
+connect = partial(websocket.connect, open_timeout=GUARD_S, close_timeout=GUARD_S, ping_interval=None)
 
 
 class Block(NamedTuple):

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Script: TypeAlias = Callable[[ThreadState], Replies]
     Made: TypeAlias = FunctionAgent[Awaitable[None] | None]
 
-PATIENCE_S = 10.0  # for what must come at once; a hang fails with the place where it hangs
+PATIENCE_S = 60.0  # for what must come at once; a hang fails with the place where it hangs
 KINDS = {"coroutine": in_coroutine, "function": in_function}
 
 

@@ -145,12 +145,12 @@ go, tick = threading.Event(), threading.Event()
 def actor(state):
     for message in state.execution.new_messages:
         if message.content == "append when full":
-            go.wait(30)
+            go.wait(60)
             state.inject_message("assistant", "x" * 100_000).result()
 
 def refused(call):
     try:
-        call().result(30)
+        call().result(60)
     except StorageFull as error:
         assert error.code == "storage_full"
         return True
@@ -165,7 +165,7 @@ def until(true):
 
 with Runtime(LmdbStore(path), agents=[actor]) as runtime:
     old, busy, filler = [runtime.create_thread("actor", thread_id=name).result() for name in ("old", "busy", "filler")]
-    old.wait(old.submit("hello", input_id="first").result()).result(30)
+    old.wait(old.submit("hello", input_id="first").result()).result(60)
     active = busy.submit("append when full").result()
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path + "/data.mdb"), resource.RLIM_INFINITY))
@@ -196,15 +196,15 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
         print("blocked", flush=True)
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    record = busy.wait(active).result(30)
+    record = busy.wait(active).result(60)
     assert (record.status, record.error.type, record.reason) == ("failed", "StorageFull", "storage_full"), record
     status = busy.status().result()
     assert (status.state, status.reason) == ("failed", "storage_full"), status
     assert runtime.ready() == (True, []), runtime.ready()
-    receipt = old.submit("more", input_id="second").result(30)
+    receipt = old.submit("more", input_id="second").result(60)
     assert receipt.disposition == "accepted"
-    assert old.wait(receipt).result(30).status == "succeeded"
-    assert busy.wait(busy.submit("more").result(30)).result(30).status == "succeeded"
+    assert old.wait(receipt).result(60).status == "succeeded"
+    assert busy.wait(busy.submit("more").result(60)).result(60).status == "succeeded"
     report = check(path)
     assert report.broken == () and report.running == (), report
     print("free", flush=True)
@@ -245,7 +245,7 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
         assert thread.executions().result().executions[0].status == "interrupted"
         assert [message.content for message in thread.messages().result().messages] == ["go", "begun"]
         try:
-            thread.submit("more", input_id="second").result(30)
+            thread.submit("more", input_id="second").result(60)
             raise SystemExit("accepted on a full disk")
         except StorageFull as error:
             assert error.code == "storage_full"
@@ -262,9 +262,9 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
             tick.wait(0.01)
         record = thread.executions().result().executions[0]
         assert record.evidence is not None and record.evidence["cause"] == "process_ended", record
-        receipt = thread.submit("more", input_id="second").result(30)
+        receipt = thread.submit("more", input_id="second").result(60)
         assert receipt.disposition == "accepted", receipt
-        assert thread.wait(receipt).result(30).status == "succeeded"
+        assert thread.wait(receipt).result(60).status == "succeeded"
     assert runtime.ready() == (True, []), runtime.ready()
     print("settled", flush=True)
 report = check(path)

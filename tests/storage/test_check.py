@@ -32,7 +32,7 @@ async def echo(state: ThreadState) -> None:
 def fill(path: Path) -> None:
     with Runtime(LmdbStore(path), agents=[echo]) as runtime:
         thread = runtime.create_thread("echo", thread_id="t", user_id="u").result()
-        thread.wait(thread.submit("hello").result()).result(30)
+        thread.wait(thread.submit("hello").result()).result(60)
         thread.stop().result()
         thread.queue_message("later").result()
 
@@ -87,7 +87,7 @@ def test_a_runtime_at_work_in_this_process_is_checked_in_its_own_environment(tmp
     with Runtime(LmdbStore(tmp_path), agents=[waits]) as runtime:
         thread = runtime.create_thread("waits", thread_id="t").result()
         thread.submit("hello").result()
-        assert began.wait(30)
+        assert began.wait(60)
         # By another name of the same directory: it is the file that may not be opened twice.
         link = tmp_path.with_name(f"{tmp_path.name}-link")
         link.symlink_to(tmp_path)

@@ -60,7 +60,7 @@ with Runtime(LmdbStore(sys.argv[1], durability="process"), agents=[Body()]) as r
     done = 0
     while not told.is_set():
         thread = runtime.create_thread("body", thread_id=f"new-{done}").result()
-        thread.wait(thread.submit("x" * 2000).result()).result(30)
+        thread.wait(thread.submit("x" * 2000).result()).result(60)
         if done % 3 == 0:
             runtime.delete_thread(thread.id).result()
         done += 1
@@ -90,7 +90,7 @@ def fill(path: Path, commits: int = 0) -> None:
     with Runtime(LmdbStore(path, durability="process"), agents=[echo]) as runtime:
         for rank in range(6):
             thread = runtime.create_thread("echo", thread_id=f"t{rank}", user_id="u").result()
-            thread.wait(thread.submit([TEXT] * 8).result()).result(30)
+            thread.wait(thread.submit([TEXT] * 8).result()).result(60)
             if rank % 2:
                 thread.stop().result()
                 thread.queue_message("later").result()
@@ -271,7 +271,7 @@ def test_a_compacted_store_is_smaller_and_has_the_same_rows(store: Path) -> None
     assert compact(store).after == done.after
     with Runtime(LmdbStore(store), agents=[echo]) as runtime:
         thread = runtime.thread("t1")
-        thread.wait(thread.submit("more").result()).result(30)
+        thread.wait(thread.submit("more").result()).result(60)
         assert thread.messages().result().total == 20
     assert check(store).broken == ()
 

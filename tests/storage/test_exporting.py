@@ -44,7 +44,7 @@ def test_an_export_goes_on_behind_any_line(what: str) -> None:
     with Runtime(MemoryStore(), agents=[echo]) as runtime:
         for name in ("a", "b", "c"):
             thread = runtime.create_thread("echo", thread_id=name).result()
-            thread.wait(thread.submit([f"{name}{rank}" for rank in range(70)]).result()).result(30)
+            thread.wait(thread.submit([f"{name}{rank}" for rank in range(70)]).result()).result(60)
         runtime.thread("b").delete_message(runtime.thread("b").messages(order="asc").result().messages[3].id).result()
         store = runtime._store
         whole = [one.line for one in export(store, what)]

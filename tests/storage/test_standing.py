@@ -56,10 +56,10 @@ def find(store: Store, thread_id: str, message_id: str) -> Found | None:
 
 
 def test_a_message_in_history_stands_with_its_place_and_its_results(runtime: Runtime, store: Store) -> None:
-    thread = runtime.create_thread("body", thread_id="t").result(10)
-    thread.wait(thread.submit("go").result(10)).result(10)
+    thread = runtime.create_thread("body", thread_id="t").result(60)
+    thread.wait(thread.submit("go").result(60)).result(60)
     said, made, second, first = thread.messages().result().messages
-    thread.update_message(made.id, content="looking").result(10)
+    thread.update_message(made.id, content="looking").result(60)
 
     found = find(store, "t", made.id)
     assert found is not None
@@ -72,17 +72,17 @@ def test_a_message_in_history_stands_with_its_place_and_its_results(runtime: Run
     assert plain is not None
     assert (plain.results, plain.unanswered, plain.show(plain.draft)) == ([], None, said)
     assert find(store, "t", "nobody") is None
-    assert thread.delete_message(made.id).result(10) is True
+    assert thread.delete_message(made.id).result(60) is True
     assert find(store, "t", first.id) is None
 
 
 def test_a_message_that_waits_stands_with_its_row_as_it_is_now(runtime: Runtime, store: Store) -> None:
-    thread = runtime.create_thread("body", thread_id="t").result(10)
-    thread.stop().result(10)
-    receipt = thread.queue_message(["a", "b", "c"], input_id="q").result(10)
+    thread = runtime.create_thread("body", thread_id="t").result(60)
+    thread.stop().result(60)
+    receipt = thread.queue_message(["a", "b", "c"], input_id="q").result(60)
     a, b, c = receipt.message_ids
-    thread.update_message(a, content="A").result(10)
-    thread.delete_message(b).result(10)
+    thread.update_message(a, content="A").result(60)
+    thread.delete_message(b).result(60)
 
     found = find(store, "t", a)
     assert found is not None
@@ -140,15 +140,15 @@ def test_no_edit_and_no_page_gets_dearer_with_the_length_of_history() -> None:
     for length in (400, 4_000):
         store = MemoryStore()
         with Runtime(store, agents=[body]) as runtime:
-            thread = runtime.create_thread("body", thread_id="t").result(10)
-            ids = [thread.inject_message("user", str(rank)).result(10).id for rank in range(length)]
+            thread = runtime.create_thread("body", thread_id="t").result(60)
+            ids = [thread.inject_message("user", str(rank)).result(60).id for rank in range(length)]
             for gone in ids[length // 2 : length // 2 + 150 : 3]:
-                thread.delete_message(gone).result(10)
+                thread.delete_message(gone).result(60)
             rows = Counted(store)
             middle, places = ids[length // 2 + 1], length // 2
             costs.append([
-                rows.of(lambda one=middle, on=thread: on.update_message(one, content="x").result(10)),  # type: ignore[misc]
-                rows.of(lambda one=middle, on=thread: on.delete_message(one).result(10)),  # type: ignore[misc]
+                rows.of(lambda one=middle, on=thread: on.update_message(one, content="x").result(60)),  # type: ignore[misc]
+                rows.of(lambda one=middle, on=thread: on.delete_message(one).result(60)),  # type: ignore[misc]
                 rows.of(lambda at=places, on=thread: on.messages(offset=at, limit=20).result()),  # type: ignore[misc]
                 rows.of(lambda at=places, on=thread: on.messages(offset=at, limit=20, order="asc").result()),  # type: ignore[misc]
                 rows.of(lambda on=thread: on.messages(limit=20).result()),  # type: ignore[misc]

@@ -70,12 +70,12 @@ def test_a_store_s_writer_fails_at_its_point(stage: Enter, crash_after: Arm) -> 
 
 
 def test_a_test_waits_for_a_crash_on_another_worker(runtime: Callable[..., Runtime], crash_after: Arm) -> None:
-    thread = runtime(Puppet()).create_thread("puppet").result(10)
+    thread = runtime(Puppet()).create_thread("puppet").result(60)
     crash = crash_after("after reply")
-    thread.set_value("k", 1).result(10)
+    thread.set_value("k", 1).result(60)
     crash.wait()
 
-    assert thread.get_value("k").result(10) == 1
+    assert thread.get_value("k").result(60) == 1
 
 
 def test_a_crash_that_is_not_reached_in_time_fails_the_wait() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Follow = Callable[..., Probe]
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 @pytest.fixture

@@ -57,10 +57,10 @@ def test_one_that_was_never_called_has_no_execution() -> None:
 
 def test_a_test_waits_for_a_pass_on_a_loop_that_runs_by_itself(runtime: Callable[..., Runtime]) -> None:
     puppet = Puppet("named", timeout=5, steerable=False, on_lost="resume")
-    thread = runtime(puppet).create_thread("named").result(10)
+    thread = runtime(puppet).create_thread("named").result(60)
     with pytest.raises(TimeoutError):
         puppet.wait_for_pass(1, timeout=0)
-    thread.submit("go").result(10)
+    thread.submit("go").result(60)
     puppet.wait_for_pass(1)
 
     assert puppet.texts == ["go"]

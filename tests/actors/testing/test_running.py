@@ -15,7 +15,7 @@ from treadle.storage.memory_store import MemoryStore
 if TYPE_CHECKING:
     from treadle.storage import LmdbStore
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 def test_a_second_runtime_finds_what_the_first_left() -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-GUARD_S = 10.0
+GUARD_S = 60.0
 
 
 class Exchange:

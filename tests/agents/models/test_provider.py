@@ -12,7 +12,16 @@ import pydantic_ai.models.openai  # noqa: F401 - takes long, and would be counte
 import pytest
 
 from tests.agents.models.asking import HELLO, Asking, chain, error_of, turns
-from tests.agents.models.provider_server import Exchange, Server, answering, cutting, garbling, refusing, stalling
+from tests.agents.models.provider_server import (
+    GUARD_S,
+    Exchange,
+    Server,
+    answering,
+    cutting,
+    garbling,
+    refusing,
+    stalling,
+)
 from treadle.agents.models import (
     ExtraMissing,
     Finished,
@@ -249,7 +258,7 @@ def test_e5_a_stalled_stream_is_closed_and_the_next_model_asked(
     async def play() -> ModelResponse:
         async with Server(announced) as server, provider(server) as model:
             task = asyncio.ensure_future(asking.ask(chain(model, ScriptedModel("fallback"))))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(GUARD_S):
                 await begun.wait()
             await turns()
             assert not task.done()
@@ -281,7 +290,7 @@ def test_a_cancelled_call_is_seen_by_the_provider_as_a_closed_connection(
     async def play() -> None:
         async with Server(announced) as server, provider(server) as model:
             task = asyncio.ensure_future(asking.ask(chain(model, ScriptedModel("never"))))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(GUARD_S):
                 await begun.wait()
             await turns(5)
             task.cancel()

@@ -36,7 +36,7 @@ def test_each_input_has_the_place_where_a_model_is_to_hear_of_it() -> None:
         execution_id = play.submit("go")
         with thread.stream() as stream:
             while not thread.state().result().pending_requests:
-                stream.next(10)
+                stream.next(60)
         thread.steer(execution_id, "while it asks").result()
         thread.respond(thread.state().result().pending_requests[0]["request_id"], 7).result()
         pause.reached()

@@ -31,7 +31,7 @@ def fill(path: Path) -> None:
     with Runtime(LmdbStore(path, durability="process"), agents=[echo]) as runtime:
         for name, user in (("a", "mia"), ("gone", "mia"), ("b", None)):
             thread = runtime.create_thread("echo", thread_id=name, user_id=user).result()
-            thread.wait(thread.submit(["hello", "you \u2028 \x1b[2J ä"]).result()).result(30)
+            thread.wait(thread.submit(["hello", "you \u2028 \x1b[2J ä"]).result()).result(60)
         thread.stop().result()
         thread.queue_message("later", input_id="i-later").result()
         runtime.delete_thread("gone").result()

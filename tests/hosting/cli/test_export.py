@@ -119,6 +119,6 @@ def test_a_reader_that_leaves_ends_an_export_without_a_word(store: Path) -> None
     assert process.stderr is not None
     assert process.stdout.readline()
     process.stdout.close()
-    assert process.wait(30) == 141
+    assert process.wait(60) == 141
     assert process.stderr.read() == b""
     process.stderr.close()

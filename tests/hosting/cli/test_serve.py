@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import httpx
 import pytest
 
+from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.hosting.cli.serve import _runtime
 from treadle.protocol.errors import InvalidInput
@@ -70,13 +71,13 @@ def served(here: Path, *arguments: object) -> Iterator[tuple[subprocess.Popen[st
 @pytest.mark.slow
 def test_agents_are_served_on_a_store_until_a_signal(here: Path) -> None:
     with served(here, "desk:AGENTS", "--data", "data") as (process, address):
-        assert httpx.get(f"{address}/healthz").status_code == 200
+        assert httpx.get(f"{address}/healthz", timeout=GUARD_S).status_code == 200
         looked = command("inspect", here / "data", "--json")
         assert json.loads(looked.stdout)["store"]["last_owner"]["pid"] == process.pid
         second = command("serve", "desk:AGENTS", "--data", "data", "--port", "0", "--json", cwd=here)
         assert (second.returncode, lines(second.stderr)[-1]["code"]) == (3, "store_in_use")
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
     assert check(here / "data").broken == ()
 
@@ -84,12 +85,14 @@ def test_agents_are_served_on_a_store_until_a_signal(here: Path) -> None:
 @pytest.mark.slow
 def test_the_deadline_ends_what_still_runs_and_the_exit_is_clean(here: Path) -> None:
     with served(here, "desk:waits", "-d", "data", "--deadline", "0") as (process, address):
-        made = httpx.post(f"{address}/threads", json={"agent_id": "waits", "thread_id": "t"})
+        made = httpx.post(f"{address}/threads", json={"agent_id": "waits", "thread_id": "t"}, timeout=GUARD_S)
         assert made.status_code == 201, made.text
-        sent = httpx.post(f"{address}/threads/t/inputs", json={"type": "USER_MESSAGES_INPUT", "messages": "hello"})
+        sent = httpx.post(
+            f"{address}/threads/t/inputs", json={"type": "USER_MESSAGES_INPUT", "messages": "hello"}, timeout=GUARD_S
+        )
         assert sent.status_code == 202, sent.text
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
     found = json.loads(command("inspect", here / "data", "t", "--json").stdout)
     assert [one["status"] for one in found["last_executions"]] == ["cancelled"]
@@ -102,11 +105,11 @@ def test_a_runtime_brings_its_own_store(here: Path) -> None:
     (here / "tokens").write_text("secret-of-mia mia\n")
     (here / "tokens").chmod(0o600)
     with served(here, "desk:RUNTIME", "--token-file", "tokens") as (process, address):
-        assert httpx.get(f"{address}/threads").status_code == 401
-        taken = httpx.get(f"{address}/threads", headers={"authorization": "Bearer secret-of-mia"})
+        assert httpx.get(f"{address}/threads", timeout=GUARD_S).status_code == 401
+        taken = httpx.get(f"{address}/threads", headers={"authorization": "Bearer secret-of-mia"}, timeout=GUARD_S)
         assert taken.status_code == 200, taken.text
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
     assert check(here / "own").broken == ()
 
