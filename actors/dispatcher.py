@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, Protocol
 
 from ..protocol.errors import RuntimeClosed, ThreadActorCrashed
+from ..storage.right_of_way import RIGHT_OF_WAY
 from .burst import collect_wakes, settle_wakes, stop_collecting
 from .mailbox import DRAIN_BUDGET
 from .reply import forbid_blocking
@@ -251,7 +252,7 @@ class Dispatcher:
         forbid_blocking()
         get, empty = self._line.get, self._line.empty
         owed = collect_wakes()
-        turns = 0
+        turns = waited_for = 0
         while True:
             try:
                 turns += 1
@@ -259,6 +260,8 @@ class Dispatcher:
                     turns = 0
                     settle_wakes(owed)
                 turn = get()
+                if RIGHT_OF_WAY.taken():
+                    waited_for = RIGHT_OF_WAY.give(waited_for)
                 if turn is _STOP:
                     stop_collecting()
                     self.flush()

@@ -18,6 +18,7 @@ from .batch import COMMITTED, Answer, Batch, refused
 from .head import conflict_over, judge, pack_row
 from .lmdb_errors import Fault, classify, is_short_write
 from .points import BEFORE_COMMIT, BEFORE_PUT, reach
+from .right_of_way import RIGHT_OF_WAY
 from .schema import pack_boot
 from .tables import Table
 
@@ -102,7 +103,7 @@ class LmdbEngine:
         txn = None
         try:
             txn = self._environment.env.begin(write=True)
-            change = self._put(txn, batches, barriers, answers)
+            change = self._go_first(txn, batches, barriers, answers)
             if self._boot is not None:
                 for key, row in pack_boot(self._boot):
                     txn.put(key, row, db=self._environment.tables[Table.META])
@@ -127,6 +128,16 @@ class LmdbEngine:
         if self._written % _READER_CHECK_EVERY == 0:
             self._clear_dead_readers()
         return None
+
+    def _go_first(
+        self, txn: lmdb.Transaction[bytes], batches: list[Batch], barriers: Barriers, answers: list[Answer]
+    ) -> int:
+        is_first = RIGHT_OF_WAY.take()
+        try:
+            return self._put(txn, batches, barriers, answers)
+        finally:
+            if is_first:
+                RIGHT_OF_WAY.leave()
 
     def _put(
         self, txn: lmdb.Transaction[bytes], batches: list[Batch], barriers: Barriers, answers: list[Answer]

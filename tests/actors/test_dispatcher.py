@@ -13,11 +13,12 @@ from treadle.actors.dispatcher import Dispatcher, ManualDispatcher
 from treadle.actors.mailbox import Mail, Mailbox
 from treadle.actors.reply import Reply
 from treadle.protocol.errors import RuntimeClosed, ThreadActorCrashed, WouldBlock
+from treadle.storage.right_of_way import RightOfWay
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-GUARD = 10
+GUARD = 60
 
 
 def nobody(mailbox: Mailbox) -> None:
@@ -478,3 +479,27 @@ def test_a_dispatcher_without_workers_is_never_silent() -> None:
     dispatcher.ping()
 
     assert (dispatcher.silent_for(), len(dispatcher)) == (0, 0)
+
+
+def test_turns_wait_while_the_writer_passes_and_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    way, order = RightOfWay(), list[str]()
+    monkeypatch.setattr("treadle.actors.dispatcher.RIGHT_OF_WAY", way)
+    dispatcher = Dispatcher()
+    mailbox = Mailbox("t", dispatcher, nobody, lambda mail: (order.append("turn"), echo(mail)))
+    dispatcher.start()
+    assert way.take()
+
+    # Nobody leaves: the mail is delivered all the same, and the second one of the same passage without any wait.
+    assert ask(mailbox, 1).result(GUARD) == 1
+    assert ask(mailbox, 2).result(GUARD) == 2
+    way.leave()
+    give = way.give
+    monkeypatch.setattr(way, "give", lambda waited_for: give(waited_for, GUARD))
+    assert way.take()
+    reply = ask(mailbox, 3)
+    order.append("passage")
+    way.leave()
+
+    assert reply.result(GUARD) == 3
+    assert order == ["turn", "turn", "passage", "turn"]
+    assert dispatcher.stop()
