@@ -43,7 +43,10 @@ def _interrupt(trigger: Any, state: State, source: Source, under_way: Building |
 def _starting(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
     facts = state.facts
     if state.phase is IDLE and facts.waiting_messages + facts.waiting_submits:
-        trigger.rows = source(under_way).rows(_STARTING)
+        lookups = source(under_way)
+        trigger.rows = lookups.rows(_STARTING)
+        if facts.terminated_at is not None:
+            trigger.unmade = lookups.unmade(trigger.rows)
 
 
 def _withdraw(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:

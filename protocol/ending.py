@@ -194,6 +194,29 @@ def _may_recover(state: State) -> bool:
     return state.resumes and bool(facts.counts) and not facts.held and state.startable and facts.terminated_at is None
 
 
+def _failed(trigger: Wake | RetryDue, waiting: Sequence[Row]) -> list[Event]:
+    """Move rows of a terminated thread to history; a queued tool has its call answered right behind it."""
+    events: list[Event] = []
+    moved: list[Row] = []
+    for row in waiting:
+        moved.append(row)
+        call = trigger.unmade.get(row.sequence)
+        if call is not None:
+            events.append(_unread(moved))
+            said = "The thread was terminated before this call was made."
+            events.append(
+                MessageAdded(execution_id=None, message=result_of(call, f"{trigger.new_id}-{row.sequence}", said))
+            )
+            moved = []
+    if moved:
+        events.append(_unread(moved))
+    return events
+
+
+def _unread(rows: Sequence[Row]) -> MessagesJoined:
+    return MessagesJoined(execution_id=None, rows=[row.stored() for row in rows], consumed=False, reason="terminated")
+
+
 def wake(state: State, trigger: Wake | RetryDue) -> Decision:
     """Start what waits, move what a terminated thread's inbox still holds, or run again after a loss."""
     facts = state.facts
@@ -201,10 +224,7 @@ def wake(state: State, trigger: Wake | RetryDue) -> Decision:
     if facts.terminated_at is not None:
         if not waiting:
             return Decision(Verdict.IGNORE, state.phase)
-        moved = MessagesJoined(
-            execution_id=None, rows=[row.stored() for row in waiting], consumed=False, reason="terminated"
-        )
-        return Decision(DECIDE, state.phase, [moved], actions=(Do(Action.WAKE),), closes=True)
+        return Decision(DECIDE, state.phase, _failed(trigger, waiting), actions=(Do(Action.WAKE),), closes=True)
     recovering = _may_recover(state)
     if may_start(state) and waiting:
         events, joined = start_from_rows(state, trigger.new_id, waiting, "recovery" if recovering else "rows")

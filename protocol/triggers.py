@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .events import ExecutionInterrupted, MessageAdded
@@ -364,6 +365,7 @@ class RetryDue(Closing):
     """The time has come to try a refused commit again."""
 
     kind = Kind.RETRY_DUE
+    unmade: Mapping[int, OpenCall] = MappingProxyType({})
 
 
 class Wake(Trigger):
@@ -371,6 +373,7 @@ class Wake(Trigger):
 
     kind = Kind.WAKE
     rows: Sequence[Row] = ()
+    unmade: Mapping[int, OpenCall] = MappingProxyType({})  # of the queued tools of a terminated thread, by row
 
 
 class Lost(Closing):

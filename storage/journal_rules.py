@@ -55,6 +55,7 @@ class JournalRules:
         self.owner: str | None = None
         self.waiting: dict[int, InputQueued] = {}
         self.calls: set[str] = set()
+        self._unmade: set[str] = set()  # of queued tools that joined without being run; they have results all the same
         self.requests: set[str] = set()
         self.groups: set[int] = set()
         self.messages = EditRules(self._must)
@@ -164,6 +165,11 @@ class JournalRules:
         self._once("message", self._ids, draft["id"])
         self.messages.join(draft, self._sequence, 0, self._sequence)
         if event.execution_id is None:
+            if draft.get("closes"):
+                call_id = draft["tool_call_id"]
+                self._must(call_id in self._unmade, f"call {call_id} gets a result outside of any execution")
+                self._unmade.discard(call_id)
+                self.messages.call(draft)
             return
         self._owned(event)
         self.messages.call(draft)
@@ -209,9 +215,12 @@ class JournalRules:
                 fits = content.execution_id == self.owner == event.execution_id
                 self._must(fits, f"steer {row[0]} of {content.execution_id} joins in {event.execution_id}")
             self.messages.leave(row[0], content, self._sequence)
-            if event.consumed and content.kind == "tool":
+            if content.kind == "tool":
                 self.messages.call(content.messages[0])
-                self._open(content.messages[0])
+                if event.consumed:
+                    self._open(content.messages[0])
+                else:
+                    self._unmade.update(content.messages[0].get("calls", ()))
 
     def _leave(self, row: list[Any]) -> InputQueued | None:
         """Take a row out of its line, of which it must be the head: order is promised within each kind."""

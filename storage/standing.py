@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..protocol.events import MessagesJoined
 from ..protocol.message_edits import Found
 from .keys import inbox_key, sequence_of
 from .pages import MessageReader, Place
@@ -50,10 +49,7 @@ class StandingReader(MessageReader):
         content, rank, joined, position, edited = place
         assert position is not None
         draft = self._joined_draft(content, rank, edited)
-        _, joining = self._event(joined)
-        # What joined without being read was never called.
-        unread = isinstance(joining, MessagesJoined) and not joining.consumed
-        calls = [] if unread else list(draft.get("calls") or ())
+        calls = list(draft.get("calls") or ())
         results: list[tuple[Draft, list[int | None]]] = []
         while calls:
             page = self._from(classes, position + 1, _RESULTS_PAGE)
@@ -66,7 +62,7 @@ class StandingReader(MessageReader):
                     results.append((result, [*found[:3], position]))
             if len(page) < _RESULTS_PAGE:
                 break
-        self._event(content)  # at hand, as the other, once the view is gone
+        self._event(joined), self._event(content)  # at hand, once the view is gone
         return Found(
             draft,
             list(place[:4]),

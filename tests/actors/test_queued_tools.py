@@ -181,9 +181,14 @@ def test_one_on_a_terminated_thread_fails_and_none_is_taken(on: Stage, thread: T
     on.ask(thread.queue_tool("fetch"))
     on.ask(thread.terminate())
     on.settle()
-    (message,) = history(thread)
+    message, result = history(thread)
     assert message.status == "failed"
+    made = call_of(message)
+    assert (result.role, result.name, result.tool_call_id) == ("tool", "fetch", made["id"])
+    assert (result.tool_status, result.content) == ("error", "The thread was terminated before this call was made.")
+    assert isinstance(_error(on, thread, result.id), InvalidInput)
     assert on.ask(thread.delete_message(message.id)) is True
+    assert history(thread) == []
     late = thread.queue_tool("fetch")
     on.settle()
     assert isinstance(late.error(), ThreadTerminated)
