@@ -8,10 +8,11 @@ from pydantic import BaseModel
 from starlette.responses import Response
 
 from .hosted import hosted
+from .strict_route import StrictRoute
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=StrictRoute)
 
 _FRESH = {"cache-control": "no-store"}
 

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from .auth import Principal, principal
 from .hosted import hosted
 from .problems import Refused, problems
+from .strict_route import StrictRoute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RuntimeCollector", "router"]
 
-router = APIRouter(tags=["operations"])
+router = APIRouter(tags=["operations"], route_class=StrictRoute)
 
 _OUTCOMES = ("succeeded", "cancelled", "failed", "lost")  # all of them from the first scrape, as rates need
 

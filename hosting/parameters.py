@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from fastapi import Depends, Header, Path, Request
+from fastapi import Depends, Header, Path
 from pydantic import WithJsonSchema
 
 from ..actors import Thread
@@ -39,13 +39,10 @@ ThreadHere: TypeAlias = Annotated[Thread, Depends(_found)]
 
 
 async def _key(
-    request: Request,
     idempotency_key: Annotated[
         str | None, Header(description="The same as `input_id` or `control_id`."), WithJsonSchema(ID_SCHEMA)
     ] = None,
 ) -> str | None:
-    if len(request.headers.getlist("idempotency-key")) > 1:
-        raise Refused(400, "idempotency_key_mismatch", "there is more than one Idempotency-Key")
     return idempotency_key
 
 

@@ -10,11 +10,12 @@ from .envelopes import InputEnvelope, Steering, UserMessages
 from .paging import answered
 from .parameters import GivenKey, InputId, ThreadHere, one_id
 from .problems import problems
+from .strict_route import StrictRoute
 from .wire import ControlReceiptAnswer, ReceiptAnswer, WithdrawalAnswer, receipt_json
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["inputs"])
+router = APIRouter(tags=["inputs"], route_class=StrictRoute)
 
 _RECEIPT = ReceiptAnswer | ControlReceiptAnswer
 _CONFLICT = {

@@ -11,6 +11,7 @@ from .envelopes import RequestAnswer
 from .paging import ExecutionsQuery, answered
 from .parameters import ExecutionId, ThreadHere
 from .problems import problems
+from .strict_route import StrictRoute
 from .wire import (
     ControlReceiptAnswer,
     ExecutionAnswer,
@@ -28,7 +29,7 @@ from .wire import (
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["executions"])
+router = APIRouter(tags=["executions"], route_class=StrictRoute)
 
 
 @router.get("/threads/{thread_id:id}/state", responses={200: {"model": StateAnswer}, **problems(404)})

@@ -14,11 +14,12 @@ from .envelopes import MessagePatch, QueuedMessage
 from .paging import MessagesQuery, answered
 from .parameters import GivenKey, MessageId, ThreadHere, one_id
 from .problems import problems
+from .strict_route import StrictRoute
 from .wire import DeletedAnswer, MessagesAnswer, ReceiptAnswer, message_json, messages_json, receipt_json
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["messages"])
+router = APIRouter(tags=["messages"], route_class=StrictRoute)
 
 
 @router.get("/threads/{thread_id:id}/messages", responses={200: {"model": MessagesAnswer}, **problems(404)})

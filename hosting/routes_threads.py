@@ -16,11 +16,12 @@ from .hosted import hosted
 from .paging import ThreadsQuery, answered
 from .parameters import ThreadHere, Who
 from .problems import Refused, problems
+from .strict_route import StrictRoute
 from .wire import ThreadAnswer, ThreadDetailAnswer, ThreadsAnswer, thread_json, threads_json
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["threads"])
+router = APIRouter(tags=["threads"], route_class=StrictRoute)
 
 
 @router.post(

@@ -11,11 +11,12 @@ from .envelopes import NewValue
 from .paging import ValuesQuery, answered
 from .parameters import ThreadHere, ValueKey
 from .problems import problems
+from .strict_route import StrictRoute
 from .wire import ValueAnswer, ValuesAnswer, values_json
 
 __all__ = ["router"]
 
-router = APIRouter(tags=["values"])
+router = APIRouter(tags=["values"], route_class=StrictRoute)
 
 
 @router.get("/threads/{thread_id:id}/values", responses={200: {"model": ValuesAnswer}, **problems(404)})

@@ -25,6 +25,7 @@ from .auth import Principal, principal, visible
 from .hosted import Limits, hosted
 from .outlet import batches, close_when, failure_frame, written
 from .problems import problems
+from .strict_route import StrictRoute
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
@@ -148,7 +149,7 @@ def _with_live(frame: Frame) -> bytes:
     return _committed(frame) or sse_event(frame)
 
 
-router = APIRouter()
+router = APIRouter(route_class=StrictRoute)
 
 
 @router.get(

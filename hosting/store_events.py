@@ -14,6 +14,7 @@ from .auth import Principal, principal
 from .hosted import hosted
 from .problems import problems
 from .sse import EVENT_STREAM, EventStream, sse_event
+from .strict_route import StrictRoute
 
 if TYPE_CHECKING:
     from ..actors import Runtime
@@ -74,7 +75,7 @@ def _begin(runtime: Runtime, after: str | None) -> tuple[ChangeSubscription, lis
     return feed, found, Frame(type="changes", after=int(after or 0), boot_id=runtime.boot_id)
 
 
-router = APIRouter()
+router = APIRouter(route_class=StrictRoute)
 
 
 @router.get(

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from .auth import Principal, Unauthenticated, principal
 from .hosted import hosted
 from .problems import problems
+from .strict_route import StrictRoute
 
 if TYPE_CHECKING:
     from ..actors import Runtime
@@ -127,7 +128,7 @@ class IssuedTicket(BaseModel):
     expires_in: float
 
 
-router = APIRouter()
+router = APIRouter(route_class=StrictRoute)
 
 
 @router.post("/tickets", status_code=201, responses=problems(413, 415), tags=["streams"])

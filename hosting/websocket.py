@@ -23,6 +23,7 @@ from .hosted import Limits, hosted
 from .message_frames import MessageFrames, Wanted
 from .outlet import batches, close_when, failure_frame, written
 from .problems import problem, problem_of, problems
+from .strict_route import check_query
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -37,6 +38,7 @@ logger = logging.getLogger("treadle")
 _PONGS = {"ping": "pong", "stream_ping": "stream_pong"}
 _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
 _DEPTH_MAX = 64
+_PARAMETERS = frozenset({"include_silent", "includeSilent", "depth", "reasoning", "journal", "after", "ticket"})
 
 # RFC 6455, 7.4.1
 _NORMAL, _GOING_AWAY, _UNSUPPORTED, _BROKEN = 1000, 1001, 1003, 1011
@@ -55,6 +57,7 @@ async def stream_without_upgrade(thread_id: str) -> Response:
 async def message_stream(websocket: WebSocket, thread_id: str) -> None:
     """Send a thread's frames until it ends; a request that is refused is answered with a problem document."""
     try:
+        check_query(websocket, _PARAMETERS)
         who = _caller(websocket)
         wanted, after = _wanted(websocket.query_params)
         thread, feed, first = await to_thread.run_sync(_begin, who, thread_id, after)
@@ -171,6 +174,10 @@ def _wanted(query: Mapping[str, str]) -> tuple[Wanted, str | None]:
             f"depth is a whole number from 0 to {_DEPTH_MAX}, not {shorten(depth)}",
             code="invalid_request",
             path="$.depth",
+        )
+    if "include_silent" in query and "includeSilent" in query:
+        raise InvalidInput(
+            "include_silent and includeSilent are one parameter", code="invalid_request", path="$.include_silent"
         )
     silent = _flag(query, "include_silent") or _flag(query, "includeSilent")
     after = query.get("after") or None
