@@ -17,6 +17,7 @@ from starlette.requests import HTTPConnection
 
 from .auth import Unauthenticated, authenticate, is_loopback
 from .problems import Refused, problem
+from .targets import in_origin_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,6 +61,7 @@ class Guard:
             await self._app(scope, receive, send)
             return
         try:
+            scope = in_origin_form(scope)
             self._check_head(scope)
             if scope["type"] == "http" and _has_body(scope):
                 # First who, then what: the body of somebody unknown is not read.
