@@ -132,6 +132,23 @@ def test_a_foreign_thread_is_answered_as_one_that_is_not(runtime: Runtime, guard
     assert thread.state().result().cursor == before
 
 
+def test_a_taken_id_is_refused_alike_whoever_has_it_and_whether_it_is_still_there(
+    runtime: Runtime, guarded: Served
+) -> None:
+    for name, owner in (("annas", "anna"), ("gone", "anna"), ("nobodys", None), ("bens", "ben"), ("bens-gone", "ben")):
+        runtime.create_thread("quick", thread_id=name, user_id=owner).result()
+    runtime.delete_thread("gone").result()
+    runtime.delete_thread("bens-gone").result()
+
+    with asking(guarded, "bens") as ben:
+        said = {
+            ben.post("/threads", json={"agent_id": "quick", "thread_id": name}).text.replace(name, "X")
+            for name in ("annas", "gone", "nobodys", "bens-gone", "bens")
+        }
+
+    assert [json.loads(one)["code"] for one in said] == ["thread_exists"]
+
+
 def test_a_user_has_its_own_threads_and_an_admin_all(guarded: Served) -> None:
     with asking(guarded, "annas") as anna, asking(guarded, "bens") as ben, asking(guarded, "root") as root:
         mine = anna.post("/threads", json={"agent_id": "quick"}).json()
