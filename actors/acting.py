@@ -161,8 +161,9 @@ class Acting:
         """Give the body its time to stop."""
         live = self.live
         if live is not None and self._grace is None:
-            said: str | None = getattr(live.body, "stopped_text", None)
-            self._grace = self._after(self.services.options.interrupt_grace, lambda: GraceExpired(live.id, said))
+            expired = GraceExpired(live.id)
+            expired.said = getattr(live.body, "stopped_text", None)
+            self._grace = self._after(self.services.options.interrupt_grace, lambda: expired)
 
     def fence(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Let nothing that the body still does have an effect; write its worker off where it was abandoned."""

@@ -252,14 +252,14 @@ class Lookups:
                 found += [call for draft in messages for call in calls_of(draft) if calls.get(call.call_id) == sequence]
         return found
 
-    def unmade(self, rows: Iterable[Row]) -> dict[int, OpenCall]:
-        """Return the calls of the queued tools among rows that wait, by the sequence of their row."""
+    def unmade(self, rows: Iterable[Row]) -> list[tuple[int, OpenCall]]:
+        """Return the calls of the queued tools among rows that wait, each with the sequence of its row."""
         queued = [row.sequence for row in rows if row.kind == "tool"]
         if not queued:
-            return {}
+            return []
         with self._store.view() as view:
             contents = [read_content(view, self.number, self._facts.generation, sequence) for sequence in queued]
-        return {at: calls_of(content.messages[0])[0] for at, content in zip(queued, contents, strict=True)}
+        return [(at, calls_of(content.messages[0])[0]) for at, content in zip(queued, contents, strict=True)]
 
     def pending(self) -> list[str]:
         """Return the ids of requests without an answer."""

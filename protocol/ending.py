@@ -198,9 +198,10 @@ def _failed(trigger: Wake | RetryDue, waiting: Sequence[Row]) -> list[Event]:
     """Move rows of a terminated thread to history; a queued tool has its call answered right behind it."""
     events: list[Event] = []
     moved: list[Row] = []
+    unmade = dict(trigger.unmade)
     for row in waiting:
         moved.append(row)
-        call = trigger.unmade.get(row.sequence)
+        call = unmade.get(row.sequence)
         if call is not None:
             events.append(_unread(moved))
             said = "The thread was terminated before this call was made."

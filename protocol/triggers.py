@@ -5,9 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from .events import ExecutionInterrupted, MessageAdded
@@ -230,14 +229,11 @@ class SetValue(Trigger):
 
 
 class Append(Trigger):
-    """A message that the body of `execution_id` adds.
-
-    `open_call` says whether the call that it answers is open, `doubled` names a call it opens that is open already.
-    """
+    """A message that the body of `execution_id` adds."""
 
     kind = Kind.APPEND
-    open_call: bool = True
-    doubled: str | None = None
+    open_call: bool = True  # whether the call that it answers is open
+    doubled: str | None = None  # a call that it opens and that is open already
 
     def __init__(self, execution_id: str, event: MessageAdded, size: int) -> None:
         self.execution_id = execution_id
@@ -337,10 +333,7 @@ class GraceExpired(Trigger):
     """The body of `execution_id` did not stop within its grace; `said` is what a row says for it where a user stopped it."""
 
     kind = Kind.GRACE_EXPIRED
-
-    def __init__(self, execution_id: str, said: str | None = None) -> None:
-        super().__init__(execution_id)
-        self.said = said
+    said: str | None = None
 
 
 class Closing(Trigger):
@@ -365,7 +358,7 @@ class RetryDue(Closing):
     """The time has come to try a refused commit again."""
 
     kind = Kind.RETRY_DUE
-    unmade: Mapping[int, OpenCall] = MappingProxyType({})
+    unmade: Sequence[tuple[int, OpenCall]] = ()
 
 
 class Wake(Trigger):
@@ -373,7 +366,7 @@ class Wake(Trigger):
 
     kind = Kind.WAKE
     rows: Sequence[Row] = ()
-    unmade: Mapping[int, OpenCall] = MappingProxyType({})  # of the queued tools of a terminated thread, by row
+    unmade: Sequence[tuple[int, OpenCall]] = ()  # of the queued tools of a terminated thread, by row
 
 
 class Lost(Closing):

@@ -134,7 +134,7 @@ def test_a_tool_that_ignores_the_grace_is_abandoned_and_its_call_is_closed() -> 
 
 @pytest.mark.parametrize("how", ["abandoned", "lost"])
 def test_a_call_in_a_sub_prompt_that_the_runtime_closes_has_its_result_in_the_sub_prompt(how: str) -> None:
-    """Contract F.3 stopped calls; D.2 parent_id: it stands where its call stands, and no request of the caller has it."""
+    """Contract F.3 stopped calls: it stands where its call stands, and no request of the caller has it."""
     gate = Gate()
 
     @tool(name="hold")

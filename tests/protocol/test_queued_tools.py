@@ -146,7 +146,7 @@ def test_one_that_waits_on_a_terminated_thread_opens_nothing() -> None:
     thread.commit(queue("before"))
     thread.commit(queue("behind"))
     thread.commit(Terminate("user"))
-    tools = {row.sequence: OpenCall("q-c", "fetch") for row in thread.rows if row.kind == "tool"}
+    tools = [(row.sequence, OpenCall("q-c", "fetch")) for row in thread.rows if row.kind == "tool"]
     moved = thread.commit(Wake(), unmade=tools)
     assert [event.type for event in moved.events] == ["MESSAGES_JOINED", "MESSAGE_ADDED", "MESSAGES_JOINED"]
     assert (thread.facts.open_calls, thread.facts.waiting_messages, thread.facts.counts) == (0, 0, {1: 1, 0: 3})

@@ -107,7 +107,7 @@ def test_a_body_that_does_not_stop_within_its_grace_is_abandoned(
 ) -> None:
     thread = interrupted(source, written=written)
 
-    closing = thread.take(GraceExpired("e1", "Stopped."))
+    closing = thread.take(GraceExpired("e1"), said="Stopped.")
     events = thread.commit(Released("e1")).events
     event = events[-1]
 
