@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, overload
 
+from ..actors.failing import ExecutionFailed
+from ..actors.fence import ExecutionFenced
+from ..actors.passes import describe_error
 from ..protocol.errors import CallerError, InvalidInput, shorten
 from ..protocol.ids import check_id
+from ..protocol.limits import ERROR_TYPE_MAX
 from .thread_state import ThreadState
 
 if TYPE_CHECKING:
@@ -74,15 +79,23 @@ class FunctionAgent(Generic[R_co]):
             InvalidReturn: the function returned something; out of the awaitable for a coroutine function.
         """
         state = ThreadState.of(execution)
-        returned = self.function(state)
         if self.runs_on == "loop":
-            return self._follow(cast("Awaitable[object]", returned))
+            return self._follow(state)
+        try:
+            returned: object = self.function(state)
+        except BaseException as error:
+            _raise_without_secrets(state, error)
+            raise
         if returned is not None:
             raise self._invalid(returned)
         return None
 
-    async def _follow(self, running: Awaitable[object]) -> None:
-        returned = await running
+    async def _follow(self, state: ThreadState) -> None:
+        try:
+            returned = await cast("Awaitable[object]", self.function(state))
+        except BaseException as error:
+            _raise_without_secrets(state, error)
+            raise
         if returned is not None:
             raise self._invalid(returned)
 
@@ -138,6 +151,24 @@ def agent(
         return FunctionAgent(plain, name=name, timeout=timeout, steerable=steerable, on_lost=on_lost)
 
     return decorate if function is None else decorate(function)
+
+
+def _raise_without_secrets(state: ThreadState, error: BaseException) -> None:
+    """Raise, in place of an error whose text would show a secret at the end of its execution, one that does not."""
+    if isinstance(error, asyncio.CancelledError | ExecutionFenced):
+        return  # an interruption, whatever it says, ends no execution as failed
+    scene = state._scene  # noqa: SLF001 - without one it has asked for no variable
+    if scene is None or not scene.env.is_loaded:
+        return
+    redactor = scene.env.redactor
+    kind, message = describe_error(error)
+    if redactor.finds(message) or redactor.finds(kind):
+        failed = error if type(error) is ExecutionFailed else None
+        raise ExecutionFailed(
+            redactor.text(message),
+            error_type=redactor.text(kind if failed is None else failed.error_type)[:ERROR_TYPE_MAX],
+            reason="step_error" if failed is None else failed.reason,
+        ) from None
 
 
 def _refuse(what: str, form: str, value: object) -> InvalidInput:

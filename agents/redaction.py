@@ -52,6 +52,10 @@ class Redactor:
             return text
         return self._take(text, 0, len(text))[0]
 
+    def finds(self, text: object) -> bool:
+        """Say whether a text holds a secret; what is no text holds none."""
+        return isinstance(text, str) and any(value in text for value in self._values)
+
     def data(self, data: T) -> T:
         """Return JSON data without its secrets, keys included; what is neither text, list nor dict is left alone."""
         return data if self._pattern is None else cast("T", self._data(data))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import TreadleError
+from ..protocol.errors import InvalidInput, TreadleError, shorten
 from .log_entries import write_entry
 from .scene import Scene, is_declared
 
@@ -58,6 +58,22 @@ class StateParts:
         if scene is None or (scene.agent is None and self._execution is not None and not scene.env.is_loaded):
             return None
         return scene.env.redactor or None
+
+    def _check_names(self, **names: object) -> None:
+        """Check what code has chosen to be found by: it is stored and shown as it is, so it must hold no secret.
+
+        Raises:
+            InvalidInput: `secret_in_name`.
+        """
+        redactor = self._redactor()
+        for what, name in names.items() if redactor is not None else ():
+            if redactor is not None and redactor.finds(name):
+                raise InvalidInput(
+                    f"{what} holds a secret; what something is found by is stored and shown as it is",
+                    code="secret_in_name",
+                    field=what,
+                    value=shorten(redactor.text(str(name))),
+                )
 
     def _running_id(self) -> str | None:
         return None if self._execution is None else self._execution.id

@@ -82,13 +82,15 @@ class ThreadMessages(StateParts):
 
         Returns:
             A reply with the message once it is durable. Fails with:
-            InvalidInput, LimitExceeded: the message is not one; `call_not_open` where the call is answered or unknown.
+            InvalidInput, LimitExceeded: the message is not one; `secret_in_name` for the id of a call; `call_not_open` where
+                the call is answered or unknown.
             ThreadTerminated: at rest, the thread takes no further input.
             ExecutionFenced: the execution no longer owns its thread.
         """
         access = self._access
         try:
             scene, redactor = self._declared(), self._redactor()
+            self._check_names(tool_call_id=tool_call_id)
             given: JsonObject = {
                 "content": content,
                 "metadata": metadata,
@@ -275,7 +277,7 @@ class ThreadMessages(StateParts):
 
         Returns:
             A reply with a `queued` receipt once it is durable. Fails with:
-            InvalidInput, LimitExceeded: the message or the id is not one, or too much waits.
+            InvalidInput, LimitExceeded: the message or the id is not one, `secret_in_name` for the id, or too much waits.
             IdempotencyConflict: the id was used for other content.
             ThreadTerminated: the thread takes no further input.
             ExecutionFenced: the execution no longer owns its thread.
@@ -284,6 +286,7 @@ class ThreadMessages(StateParts):
         try:
             if input_id is not None:
                 check_id("input_id", input_id)
+                self._check_names(input_id=input_id)
             redactor = self._redactor()
             given: JsonObject = {"content": content, "metadata": metadata, "attachments": attachments}
             given = given if redactor is None else _redacted(redactor, given)

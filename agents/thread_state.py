@@ -124,13 +124,15 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
 
         Returns:
             A reply once it is durable. Fails with:
-            InvalidInput: `invalid_name`, `reserved_name`, or `invalid_value` with the path of what is not JSON data.
+            InvalidInput: `invalid_name`, `reserved_name`, `secret_in_name` for a key that holds a secret, or `invalid_value`
+                with the path of what is not JSON data.
             LimitExceeded: the value is too large.
             ExecutionFenced: the execution no longer owns its thread.
         """
         try:
             check_key(key)
             checked = check_value(value)
+            self._check_names(key=key)
         except TreadleError as error:
             return Reply.failed(error)
         return self._access.set_value(key, checked)
@@ -192,7 +194,7 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
 
         Args:
             kind: what is asked for, a code of at most 128 printable ASCII characters: `approval`.
-            payload: JSON data of at most 1 MiB for whoever answers; a copy is taken.
+            payload: JSON data of at most 1 MiB for whoever answers; a copy is taken, without secrets.
             timeout: seconds on the runtime's clock until it expires; None waits without end.
             request_id: never used before in this thread; made where none is given.
 
@@ -201,17 +203,17 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
             RequestExpired: nobody answered in time.
             ExecutionCancelled: the execution is or was interrupted; the request is abandoned.
             ExecutionFenced: the execution no longer owns its thread.
-            InvalidInput: an argument is wrong, `request_exists`, or `no_active_execution` at rest.
+            InvalidInput: an argument is wrong, `secret_in_name` for a kind or an id, `request_exists`, or `no_active_execution` at rest.
             LimitExceeded: the payload is too large, or too much is open.
         """
         if self._execution is None:
             return Reply.failed(_at_rest("request"))
         try:
+            self._check_names(kind=kind, request_id=request_id)
             redactor = self._redactor()
             if redactor is not None:
-                payload = redactor.data(
-                    check_value(payload)
-                )  # checked first: a circle has no end that it could come to
+                # Checked first: a circle has no end that it could come to.
+                payload = redactor.data(check_value(payload))
         except TreadleError as error:
             return Reply.failed(error)
         return self._execution.request(kind, payload, request_id=request_id, timeout=timeout)

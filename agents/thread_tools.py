@@ -60,11 +60,12 @@ class ThreadTools(StateParts):
 
         Raises:
             InvalidInput: `tool_not_allowed`: the calling tool declares `uses`, and this is none of them; `no_step_loop`: a
-                plain function runs the thread; `invalid_name`, `invalid_value`.
+                plain function runs the thread; `invalid_name`, `invalid_value`, `secret_in_name`.
             ExecutionFenced: the execution is over.
         """
         checked = _checked_args(name, args)
         self._check_uses(name)
+        self._check_names(tool=name)
         scene = self.scene
         flow = scene.flow
         if flow is not None:

@@ -9,14 +9,14 @@ import pytest
 from tests.agents.declared import MODEL, Declared
 from tests.agents.looping import Play, beside_a_human, call
 from tests.agents.stage import PATIENCE_S
-from treadle.actors import ExecutionFenced, Runtime
+from treadle.actors import ExecutionFailed, ExecutionFenced, Runtime
 from treadle.agents import Definitions, Prompt, PromptTool, ThreadState, Variable, tool
 from treadle.agents import agent as coded
 from treadle.agents.environment import Environment, EnvValue, VariableNotFound
 from treadle.agents.flow import flow_of
 from treadle.agents.secrets import SecretUnreadable
 from treadle.agents.thread_env import ENV_KEY
-from treadle.protocol.errors import InvalidInput
+from treadle.protocol.errors import InvalidInput, RequestExpired
 from treadle.protocol.limits import VALUE_BYTES_MAX
 from treadle.storage import LmdbStore, MemoryStore
 
@@ -292,6 +292,80 @@ def test_the_source_of_users_is_asked_once_for_an_execution(declared: Declared) 
 
     _played(declared, script, environment=Environment(user=of_user))
     assert asked == ["u1"]
+
+
+def test_what_code_chooses_to_be_found_by_holds_no_secret(declared: Declared) -> None:
+    """Contract D.6 redaction: keys and ids are stored and shown as they are, so one with a secret is refused."""
+    told: list[str] = []
+
+    def script(state: ThreadState) -> Replies:
+        yield state.set_env("X", "sesame")
+        refused = [
+            state.set_value("is sesame", 1),
+            state.set_value("is sesame", None),
+            state.request("sesame"),
+            state.request("approval", request_id="sesame-1"),
+            state.queue_message("x", input_id="sesame"),
+            state.inject_message("tool", "x", tool_call_id="sesame"),
+        ]
+        for reply in refused:
+            with pytest.raises(InvalidInput) as caught:
+                yield reply
+            assert (caught.value.code, "sesame" in str(caught.value)) == ("secret_in_name", False)
+            told.append(str(caught.value.details["value"]))
+        with pytest.raises(InvalidInput) as unqueued:
+            state.queue_tool("sesame")
+        assert unqueued.value.code == "secret_in_name"
+        yield state.set_value("no secret", 1)
+
+    _played(declared, script)
+
+    assert told == [
+        repr(shown) for shown in ["is [secret:X]"] * 2 + ["[secret:X]", "[secret:X]-1"] + ["[secret:X]"] * 2
+    ]
+    with pytest.raises(InvalidInput):
+        declared.rest().set_value("is sesame", 1).result(PATIENCE_S)
+
+
+def test_what_a_request_carries_is_without_secrets(declared: Declared) -> None:
+    """Contract D.6 redaction: whoever answers is outside."""
+
+    def script(state: ThreadState) -> Replies:
+        yield state.set_env("X", "sesame")
+        with pytest.raises(RequestExpired):
+            yield state.request("approval", {"sesame": ["open sesame"]}, timeout=5)
+
+    declared(script)
+    receipt = declared.thread.submit("go").result(PATIENCE_S)
+    with declared.thread.stream() as stream:
+        for frame in stream:
+            pending = frame.get("pending_requests") or ([frame] if frame["type"] == "REQUEST_OPENED" else [])
+            if pending:
+                break
+    declared.clock.advance(5)
+
+    assert declared.thread.wait(receipt).result(PATIENCE_S).error is None
+    assert pending[0]["payload"] == {"[secret:X]": ["open [secret:X]"]}
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_error_of_a_plain_callable_ends_its_execution_without_the_secrets_that_it_met(
+    stage: Stage, named: bool
+) -> None:
+    """Contract D.6 redaction: how an execution ended is history, and a frame."""
+    error = ExecutionFailed("no sesame", error_type="Sesame", reason="hook_blocked") if named else KeyError("sesame")
+
+    def script(state: ThreadState) -> Replies:
+        yield state.set_env("X", "sesame")
+        raise error
+
+    record = stage(script).play()
+
+    assert record.error is not None
+    shown = (record.error.type, record.error.message, record.reason)
+    assert shown == (
+        ("Sesame", "no [secret:X]", "hook_blocked") if named else ("KeyError", "'[secret:X]'", "step_error")
+    )
 
 
 def test_a_plain_callable_has_the_variables_of_its_thread(stage: Stage) -> None:
