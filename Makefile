@@ -36,13 +36,13 @@ serve: $(VENV)/ready-serve
 	@$(RUN) examples/support_desk/service.py $(ARGS)
 
 test: $(VENV)/ready-test
-	@$(RUN) -m pytest -m 'not slow'
-	@$(RUN) -m pytest -m 'not slow' --always-evict $(EVICTED)
+	@$(RUN) -m pytest -m 'not slow' -n 2
+	@$(RUN) -m pytest -m 'not slow' --always-evict -n 2 $(EVICTED)
 
 # Two at a time: most of them wait for a disk, for a process to die, or for a state space that one core walks through.
 slow: $(VENV)/ready-test
 	@$(RUN) -m pytest -m slow -n 2
-	@$(RUN) -m pytest -m 'not slow' --always-evict $(EVICTED_SLOWLY)
+	@$(RUN) -m pytest -m 'not slow' --always-evict -n 2 $(EVICTED_SLOWLY)
 
 check: $(VENV)/ready-test $(VENV)/ready-check
 	@$(RUN) -m ruff check
