@@ -30,7 +30,7 @@ from ..protocol.triggers import (
     Trigger,
     Withdraw,
 )
-from ..protocol.values import JsonObject, check_value
+from ..protocol.values import JsonObject, check_thread_value, check_value
 from ..storage.codec import pack
 from .checks import awaited, check_one_of, check_reason, check_seconds, check_tags
 from .digests import control_digest, input_digest
@@ -366,5 +366,5 @@ class Thread(ThreadReads):
 
 
 def _set_value(name: str, value: object) -> tuple[Trigger, int]:
-    encoded = None if value is None else pack(check_value(value))
+    encoded = None if value is None else pack(check_thread_value(value))
     return SetValue(name, encoded), len(encoded or b"")

@@ -36,7 +36,7 @@ class DefinitionNotFound(CallerError):
 
     def __init__(self, kind: str, name: object) -> None:
         shown = name if isinstance(name, str) and len(name) <= ID_LENGTH_MAX else shorten(name)
-        super().__init__(f"no {kind} is called {shorten(name)}", kind=kind, name=shown)
+        super().__init__(f"{kind.capitalize()} not found: {shown}", kind=kind, name=shown)
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.details["kind"], self.details["name"])

@@ -69,7 +69,7 @@ class ThreadEnv:
             raise unreadable(name)
         found = layers.find(name)
         if found is None:
-            raise VariableNotFound(f"no variable {name!r} is set", name=name)
+            raise VariableNotFound(f"Environment variable not found: {name}", name=name)
         if found.type == "secret":
             self._refresh(layers)
         return found

@@ -14,7 +14,7 @@ from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_key
-from ..protocol.values import JsonObject, Value, check_value
+from ..protocol.values import JsonObject, Value, check_thread_value, check_value
 from .at_rest import RestAccess, ThreadAccess
 from .execution_state import ExecutionState
 from .flow import SessionEnd
@@ -131,7 +131,7 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
         """
         try:
             check_key(key)
-            checked = check_value(value)
+            checked = check_thread_value(value)
             self._check_names(key=key)
         except TreadleError as error:
             return Reply.failed(error)
@@ -308,7 +308,7 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
 
 
 def _at_rest(verb: str) -> InvalidInput:
-    return InvalidInput(f"{verb} needs an active execution; the thread is at rest", code="no_active_execution")
+    return InvalidInput(f"{verb} requires active execution; the thread is at rest", code="no_active_execution")
 
 
 def _check_label(name: str, text: object) -> None:

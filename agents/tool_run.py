@@ -115,7 +115,7 @@ async def _run_found(flow: Flow | None, state: ThreadState, found: Found, call: 
     if isinstance(target, Tool):
         return await _run_function(flow, state, target, arguments)
     if flow is None:
-        return refusal(f"{found.name!r} needs an active execution", "no_active_execution")
+        return refusal(f"{found.name!r} requires active execution", "no_active_execution")
     if isinstance(target, Prompt):
         from .sub_prompts import run_sub_prompt
 

@@ -147,7 +147,7 @@ def update(state: State, trigger: UpdateMessage) -> Decision:
         return refuse(
             state,
             MessageNotFound(
-                f"thread {thread_id!r} has no message {trigger.message_id!r}",
+                f"Message with id {trigger.message_id} not found",
                 thread_id=thread_id,
                 message_id=trigger.message_id,
             ),

@@ -33,7 +33,7 @@ def terminated(state: State) -> Decision:
     """Refuse what a terminated thread no longer takes."""
     facts = state.facts
     error = ThreadTerminated(
-        f"thread {facts.thread_id!r} is terminated (at {facts.terminated_at})",
+        f"Thread is terminated (terminated_at={facts.terminated_at})",
         thread_id=facts.thread_id,
         terminated_at=facts.terminated_at,
     )

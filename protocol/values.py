@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from .errors import InvalidInput, LimitExceeded, shorten
 from .limits import VALUE_BYTES_MAX, VALUE_DEPTH_MAX
 
-__all__ = ["JsonObject", "Value", "check_value"]
+__all__ = ["JsonObject", "Value", "check_thread_value", "check_value"]
 
 _PATH_SHOWN = 200  # characters of a path in an error
 Value: TypeAlias = "None | bool | int | float | str | list[Value] | dict[str, Value]"
@@ -30,6 +30,29 @@ def check_value(value: object, *, path: str = "$", bytes_max: int = VALUE_BYTES_
     """
     budget = [bytes_max, bytes_max]
     return _copy(value, path, VALUE_DEPTH_MAX, budget)
+
+
+def check_thread_value(value: object) -> Value:
+    """Return a deep copy of what is set as a value of a thread; its errors say so, and then where (contract D.5).
+
+    Raises:
+        InvalidInput, LimitExceeded: as `check_value`.
+    """
+    try:
+        return check_value(value)
+    except InvalidInput as error:
+        place, shown = error.details["path"], error.details["value"]
+        why = error.message.removesuffix(f" at {place}: {shown}")
+        raise InvalidInput(
+            f"Thread value at {place}: {why}: {shown}", code=error.code, path=place, value=shown
+        ) from None
+    except LimitExceeded as error:
+        details = error.details
+        raise LimitExceeded(
+            f"Thread value at {details['path']}: {details['met']} bytes and more; the limit value_bytes is "
+            f"{details['maximum']}",
+            **details,
+        ) from None
 
 
 def _place(path: str) -> str:

@@ -102,7 +102,7 @@ def test_an_unknown_name_is_a_documented_error(kind: str) -> None:
     error = caught.value
     said = {"body": "agent", "callable": "tool"}.get(kind, kind)
     assert (error.code, error.details) == ("definition_not_found", {"kind": said, "name": "nobody"})
-    assert str(pickle.loads(pickle.dumps(error))) == str(error) == f"no {said} is called 'nobody'"
+    assert str(pickle.loads(pickle.dumps(error))) == str(error) == f"{said.capitalize()} not found: nobody"
 
 
 @pytest.mark.parametrize("name", [None, 3, ["support"], ""])
