@@ -20,8 +20,8 @@ from .digests import input_digest
 from .fence import ExecutionFenced
 from .mailbox import Mail
 from .message_edits import deleting, updating
+from .message_history import MessageHistory
 from .reads import (
-    MessageHistory,
     MessagePage,
     ValuePage,
     read_created,

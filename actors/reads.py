@@ -6,14 +6,14 @@ published head, so that whoever sees a FINISH finds the slot free.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from ..protocol.errors import ExecutionNotFound, InputNotFound, InvalidInput, shorten
 from ..protocol.events import ThreadCreated
 from ..protocol.ids import check_id, check_internal, check_key, check_name
-from ..protocol.limits import HISTORY_TAIL, PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
+from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
 from ..protocol.receipts import ControlReceipt, Receipt
+from ..storage.page_bytes import PageBytes
 from ..storage.pages import MessageReader, read_execution, read_executions
 from ..storage.reading import read_event, read_prior, read_receipt, read_thread
 from ..storage.value_rows import ValueEntry, read_value, read_values
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .directory import Entry
     from .services import Services
 
-__all__ = ["ExecutionPage", "MessageHistory", "MessagePage", "Order", "ValuePage"]
+__all__ = ["ExecutionPage", "MessagePage", "Order", "ValuePage"]
 
 Order = Literal["asc", "desc"]
 
@@ -79,7 +79,8 @@ def check_order(order: object) -> Order | None:
     raise InvalidInput(f"order is 'asc' or 'desc', not {shorten(order)}", code="invalid_page", value=shorten(order))
 
 
-def _facts(view: View, entry: Entry) -> Facts:
+def facts_of(view: View, entry: Entry) -> Facts:
+    """Return what is known of a thread, as it is stored. Raises: ThreadNotFound."""
     found = read_thread(view, entry.number)
     if found is None:
         from .directory import not_found
@@ -90,7 +91,7 @@ def _facts(view: View, entry: Entry) -> Facts:
 
 def read_messages(
     services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = None,
-    include_silent: object = False, max_depth: object = 0,
+    include_silent: object = False, max_depth: object = 0, bytes_max: int | None = None,
 ) -> MessagePage:  # fmt: skip
     """Return a page of messages as in contract D.3; what waits is listed after all history."""
     limit = check_number("limit", limit, 0, PAGE_MAX)
@@ -99,9 +100,10 @@ def read_messages(
     silent = check_flag("include_silent", include_silent)
     order = check_order(order)
     newest_first = order != "asc"
+    room = _room(bytes_max, from_end=newest_first)
     with services.store.view() as view:
-        facts = _facts(view, entry)
-        reader = MessageReader(view, entry.number, facts.generation)
+        facts = facts_of(view, entry)
+        reader = MessageReader(view, entry.number, facts.generation, room)
         classes = _classes(facts, depth, include_silent=silent)
         joined = sum(facts.counts[kind] for kind in classes)
         total = _total(facts, classes, include_silent=silent)
@@ -109,38 +111,62 @@ def read_messages(
         low, high = (
             (max(0, total - offset - limit), max(0, total - offset)) if newest_first else (offset, offset + limit)
         )
-        page = _slice(reader, classes, facts, joined, low, min(high, total), include_silent=silent)
+        page = _slice(reader, classes, facts, joined, low, min(high, total), room, include_silent=silent)
     if order == "desc":
         page.reverse()
     return MessagePage(page, total, offset + len(page) < total)
 
 
 def _slice(
-    reader: MessageReader, classes: list[int], facts: Facts, joined: int, low: int, high: int, *, include_silent: bool
-) -> list[Message]:
-    """Return the messages at ranks `low` to `high`, reading from whichever end is nearer."""
-    page: list[Message] = []
-    upto = min(high, joined)
-    if low < upto and classes:
-        if joined == sum(facts.counts.values()):
-            page = _places(reader, facts, low, upto)  # all of history
-        elif low <= joined - upto:
-            page = reader.page(classes, offset=low, limit=upto - low, newest_first=False)
-        else:
-            page = reader.page(classes, offset=joined - upto, limit=upto - low, newest_first=True)
-            page.reverse()
-    if high > joined:
+    reader: MessageReader, classes: list[int], facts: Facts, joined: int, low: int, high: int, room: PageBytes | None, *,
+    include_silent: bool,
+) -> list[Message]:  # fmt: skip
+    """Return the messages at ranks `low` to `high`: of history, and of what waits behind it."""
+
+    def history() -> list[Message]:
+        return _history(reader, classes, facts, joined, low, min(high, joined))
+
+    def waiting() -> list[Message]:
+        if high <= joined:
+            return []
         start = max(0, low - joined)
-        page += reader.queued(
+        return reader.queued(
             include_silent=include_silent,
             offset=start,
             limit=high - joined - start,
             failed_through=facts.failed_through,
         )
+
+    if room is None:
+        return history() + waiting()
+    # From the end at which the page begins: where there is no more room, nothing beyond is read.
+    if room.from_end:
+        last = waiting()
+        return last if room.is_full else history() + last
+    first = history()
+    return first if room.is_full else first + waiting()
+
+
+def _history(
+    reader: MessageReader, classes: list[int], facts: Facts, joined: int, low: int, upto: int
+) -> list[Message]:
+    """Return the joined messages at ranks `low` to `upto`, reading from whichever end is nearer."""
+    if low >= upto or not classes:
+        return []
+    if joined == sum(facts.counts.values()):
+        return places(reader, facts, low, upto)  # all of history
+    if low <= joined - upto:
+        return reader.page(classes, offset=low, limit=upto - low, newest_first=False)
+    page = reader.page(classes, offset=joined - upto, limit=upto - low, newest_first=True)
+    page.reverse()
     return page
 
 
-def _places(reader: MessageReader, facts: Facts, low: int, high: int) -> list[Message]:
+def _room(bytes_max: int | None, *, from_end: bool) -> PageBytes | None:
+    return None if bytes_max is None else PageBytes(bytes_max, from_end=from_end)
+
+
+def places(reader: MessageReader, facts: Facts, low: int, high: int) -> list[Message]:
     """Return the messages at places `low` to `high` of all history, whichever these are, at a cost that no length changes."""
     classes = sorted(facts.counts)
     if facts.messages == sum(facts.counts.values()):
@@ -150,7 +176,7 @@ def _places(reader: MessageReader, facts: Facts, low: int, high: int) -> list[Me
 
 def read_beside(
     services: Services, entry: Entry, before: object, after: object, *, limit: object = PAGE_DEFAULT, offset: object = 0,
-    order: object = None, include_silent: object = False, max_depth: object = 0,
+    order: object = None, include_silent: object = False, max_depth: object = 0, bytes_max: int | None = None,
 ) -> MessagePage:  # fmt: skip
     """Return the joined messages next to one, oldest first unless asked otherwise, at a cost that no distance changes."""
     if before is not None and after is not None:
@@ -161,17 +187,18 @@ def read_beside(
     newest_first = check_order(order) == "desc"
     depth = check_number("max_depth", max_depth, 0, 64)
     silent = check_flag("include_silent", include_silent)
+    room = _room(bytes_max, from_end=before is not None)
     with services.store.view() as view:
-        facts = _facts(view, entry)
+        facts = facts_of(view, entry)
         classes = _classes(facts, depth, include_silent=silent)
-        reader = MessageReader(view, entry.number, facts.generation)
+        reader = MessageReader(view, entry.number, facts.generation, room)
         page = reader.beside(given, classes, limit=limit + 1, before=before is not None)
     more = len(page) > limit
     if more:
         page = page[1:] if before is not None else page[:-1]
     if newest_first:
         page.reverse()
-    return MessagePage(page, _total(facts, classes, include_silent=silent), more)
+    return MessagePage(page, _total(facts, classes, include_silent=silent), more or (room is not None and room.is_full))
 
 
 def _classes(facts: Facts, depth: int, *, include_silent: bool) -> list[int]:
@@ -187,7 +214,7 @@ def read_message(services: Services, entry: Entry, message_id: object) -> Messag
     """Return a message by id, at any depth, waiting ones included; None where there is none."""
     given = check_id("message_id", message_id)
     with services.store.view() as view:
-        facts = _facts(view, entry)
+        facts = facts_of(view, entry)
         return MessageReader(view, entry.number, facts.generation).find(given, facts.failed_through)
 
 
@@ -219,7 +246,7 @@ def value_page(
 def read_created(services: Services, entry: Entry) -> ThreadCreated:
     """Return what a thread was created with."""
     with services.store.view() as view:
-        facts = _facts(view, entry)
+        facts = facts_of(view, entry)
         _, event = read_event(view, entry.number, facts.generation, 1)
     assert isinstance(event, ThreadCreated), event
     return event
@@ -246,8 +273,9 @@ def execution_record(services: Services, entry: Entry, execution_id: object) -> 
 
 
 def execution_page(
-    services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = "desc"
-) -> ExecutionPage:
+    services: Services, entry: Entry, *, limit: object = PAGE_DEFAULT, offset: object = 0, order: object = "desc",
+    bytes_max: int | None = None,
+) -> ExecutionPage:  # fmt: skip
     """Return a page of execution records, newest first by default."""
     limit = check_number("limit", limit, 0, PAGE_MAX)
     offset = check_number("offset", offset, 0, 2**53)
@@ -255,10 +283,10 @@ def execution_page(
     snapshot = services.directory.snapshot(entry)
     live = snapshot.active.execution_id if snapshot.active else None
     with services.store.view() as view:
-        facts = _facts(view, entry)
+        facts = facts_of(view, entry)
         records = read_executions(
             view, entry.number, facts.generation, offset=offset, limit=limit, newest_first=newest_first, live_id=live,
-            through=snapshot.cursor.sequence,
+            through=snapshot.cursor.sequence, room=_room(bytes_max, from_end=False),
         )  # fmt: skip
     return ExecutionPage(records, facts.executions, offset + len(records) < facts.executions)
 
@@ -271,7 +299,7 @@ def read_recorded(services: Services, entry: Entry, given_id: object) -> Receipt
     """
     given = check_id("id", given_id)
     with services.store.view() as view:
-        prior = read_prior(view, entry.number, _facts(view, entry).generation, given)
+        prior = read_prior(view, entry.number, facts_of(view, entry).generation, given)
     if prior is None or prior.receipt is None:
         raise InputNotFound(
             f"thread {entry.thread_id!r} accepted nothing under {given!r}", thread_id=entry.thread_id, id=given
@@ -289,110 +317,3 @@ def followed_input(view: View, number: int, generation: int, given: str) -> tupl
         return row.state, None
     _, event = read_event(view, number, generation, row.about)
     return row.state, getattr(event, "execution_id", None)
-
-
-class MessageHistory(Sequence["Message"]):
-    """The live history of a thread, read when looked at: the newest messages at once, older pages on the spot.
-
-    Silent messages and every depth are part of it. Its length is that of the moment it is asked. Updates and deletions are
-    seen by the next look; going through it gives each message once that was there from its beginning to its end.
-    """
-
-    __slots__ = ("_entry", "_services", "_tail", "_tail_of", "_tail_total")
-
-    def __init__(self, services: Services, entry: Entry) -> None:
-        self._services = services
-        self._entry = entry
-        self._tail: list[Message] = []
-        self._tail_total = 0
-        self._tail_of = (-1, 0)  # what the tail was read at: the next position, and the newest edit
-
-    def mark(self) -> tuple[int, int]:
-        """Return the newest edit's place and the length, of one moment: while the first stays, what was read stays true."""
-        with self._services.store.view() as view:
-            facts = _facts(view, self._entry)
-            return facts.edited, sum(facts.counts.values())
-
-    def between(self, low: int, high: int) -> list[Message]:
-        """Return the messages at places `low` to `high`, as many as are there: one read of these alone."""
-        with self._services.store.view() as view:
-            facts = _facts(view, self._entry)
-            high = min(high, sum(facts.counts.values()))
-            if low >= high:
-                return []
-            return _places(MessageReader(view, self._entry.number, facts.generation), facts, low, high)
-
-    def _load(self) -> int:
-        with self._services.store.view() as view:
-            facts = _facts(view, self._entry)
-            if (facts.messages, facts.edited) != self._tail_of:
-                total = sum(facts.counts.values())
-                reader = MessageReader(view, self._entry.number, facts.generation)
-                self._tail = reader.page(sorted(facts.counts), offset=0, limit=HISTORY_TAIL, newest_first=True)
-                self._tail.reverse()
-                self._tail_total, self._tail_of = total, (facts.messages, facts.edited)
-        return self._tail_total
-
-    def _read(self, low: int, high: int) -> list[Message]:
-        total = self._load()
-        low, high = max(0, low), min(high, total)
-        if low >= high:
-            return []
-        start = total - len(self._tail)
-        if low >= start:
-            return self._tail[low - start : high - start]
-        return self.between(low, high)
-
-    def __len__(self) -> int:
-        with self._services.store.view() as view:
-            return sum(_facts(view, self._entry).counts.values())
-
-    @overload
-    def __getitem__(self, index: int) -> Message: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Message]: ...
-    def __getitem__(self, index: int | slice) -> Message | list[Message]:
-        """Return a message, or a list of them, at a cost that depends on how many are asked for."""
-        total = self._load()
-        if isinstance(index, slice):
-            start, stop, step = index.indices(total)
-            if step == 1:
-                return self._read(start, stop)
-            low, high = (start, stop) if step > 0 else (stop + 1, start + 1)
-            found = self._read(low, high)
-            return found[::step] if step > 0 else found[::-1][::-step]
-        place = index + total if index < 0 else index
-        if not 0 <= place < total:
-            raise IndexError(f"message {index} of {total}")
-        return self._read(place, place + 1)[0]
-
-    def __iter__(self) -> Iterator[Message]:
-        if self._load() == len(self._tail):
-            yield from self._tail
-            return
-        # By position and not by place, which a deletion meanwhile would shift.
-        with self._services.store.view() as view:
-            end = _facts(view, self._entry).messages
-        position = 0
-        while position < end:
-            with self._services.store.view() as view:
-                facts = _facts(view, self._entry)
-                reader = MessageReader(view, self._entry.number, facts.generation)
-                page, position = reader.onward(sorted(facts.counts), position, end, PAGE_DEFAULT)
-            yield from page
-
-    def __reversed__(self) -> Iterator[Message]:
-        if self._load() == len(self._tail):
-            yield from reversed(self._tail)
-            return
-        with self._services.store.view() as view:
-            position = _facts(view, self._entry).messages
-        while position > 0:
-            with self._services.store.view() as view:
-                facts = _facts(view, self._entry)
-                reader = MessageReader(view, self._entry.number, facts.generation)
-                page, position = reader.backward(sorted(facts.counts), position, PAGE_DEFAULT)
-            yield from page
-
-    def __repr__(self) -> str:
-        return f"<history of {self._entry.thread_id}: {len(self)} messages>"

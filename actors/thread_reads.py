@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.cursors import Cursor
 from ..protocol.errors import RuntimeClosed
@@ -132,11 +132,17 @@ class ThreadReads:
 
     def messages(
         self, *, limit: int = 100, offset: int = 0, order: str | None = None, include_silent: bool = False, max_depth: int = 0,
-        before: str | None = None, after: str | None = None,
+        before: str | None = None, after: str | None = None, bytes_max: int | None = None,
     ) -> Reply[MessagePage]:  # fmt: skip
-        """Return a page of messages (contract D.3); with `before` or `after` a message id, those next to it."""
-        options: dict[str, object] = {
+        """Return a page of messages (contract D.3); with `before` or `after` a message id, those next to it.
+
+        Args:
+            bytes_max: a page ends before it has more than this, but for one message that is larger: then it is shorter
+                than `limit`, and `has_more` says that it goes on behind. None for no bound.
+        """
+        options: dict[str, Any] = {
             "limit": limit, "offset": offset, "order": order, "include_silent": include_silent, "max_depth": max_depth,
+            "bytes_max": bytes_max,
         }  # fmt: skip
         if before is None and after is None:
             return self._read(lambda entry: read_messages(self._services, entry, **options))
@@ -146,9 +152,15 @@ class ThreadReads:
         """Return a message by id, at any depth, waiting ones included; None where there is none."""
         return self._read(lambda entry: read_message(self._services, entry, message_id))
 
-    def executions(self, *, limit: int = 100, offset: int = 0, order: str = "desc") -> Reply[ExecutionPage]:
-        """Return a page of execution records, newest first."""
-        return self._read(lambda entry: execution_page(self._services, entry, limit=limit, offset=offset, order=order))
+    def executions(
+        self, *, limit: int = 100, offset: int = 0, order: str = "desc", bytes_max: int | None = None
+    ) -> Reply[ExecutionPage]:
+        """Return a page of execution records, newest first; `bytes_max` as for `messages`."""
+        return self._read(
+            lambda entry: execution_page(
+                self._services, entry, limit=limit, offset=offset, order=order, bytes_max=bytes_max
+            )
+        )
 
     def execution(self, execution_id: str) -> Reply[ExecutionRecord]:
         """Return one execution's record. Raises: ExecutionNotFound."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..actors.reads import MessageHistory
+    from ..actors.message_history import MessageHistory
     from ..protocol.messages import Message
 
 __all__ = ["Transcript"]

@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import JSONResponse, Response
 
+from ..protocol.limits import PAGE_BYTES
 from .envelopes import RequestAnswer
 from .paging import ExecutionsQuery, answered
 from .parameters import ExecutionId, ThreadHere
@@ -48,7 +49,7 @@ async def explain(thread: ThreadHere) -> Response:
 async def list_executions(thread: ThreadHere, query: Annotated[ExecutionsQuery, Query()]) -> Response:
     """List executions, newest first."""
     options = query.given()
-    return await answered(lambda: executions_json(thread.executions(**options).result()))
+    return await answered(lambda: executions_json(thread.executions(**options, bytes_max=PAGE_BYTES).result()))
 
 
 @router.get(

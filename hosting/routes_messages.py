@@ -9,6 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from ..actors import Message, Thread
 from ..protocol.errors import MessageNotFound
+from ..protocol.limits import PAGE_BYTES
 from ..protocol.values import JsonObject
 from .envelopes import MessagePatch, QueuedMessage
 from .paging import MessagesQuery, answered
@@ -24,9 +25,9 @@ router = APIRouter(tags=["messages"], route_class=StrictRoute)
 
 @router.get("/threads/{thread_id:id}/messages", responses={200: {"model": MessagesAnswer}, **problems(404)})
 async def list_messages(thread: ThreadHere, query: Annotated[MessagesQuery, Query()]) -> Response:
-    """List messages, what waits behind all history (contract D.3)."""
+    """List messages, what waits behind all history (contract D.3); large ones make a page shorter than its limit."""
     options = query.given()
-    return await answered(lambda: messages_json(thread.messages(**options).result()))
+    return await answered(lambda: messages_json(thread.messages(**options, bytes_max=PAGE_BYTES).result()))
 
 
 @router.post(

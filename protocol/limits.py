@@ -45,6 +45,7 @@ JOURNAL_PAGE: Final = 256  # events read in one go by a subscription
 HISTORY_TAIL: Final = 64  # messages that come with a dispatch; older pages are read on the spot
 PAGE_MAX: Final = 1_000  # items in one page of messages, executions or threads
 PAGE_DEFAULT: Final = 100  # contract D.3
+PAGE_BYTES: Final = 4 * MIB  # of one page of messages or executions over HTTP; a larger item goes alone
 
 WATCH_FRAMES_MAX: Final = 256  # frames kept for the watchers of one thread; one further behind reads the journal
 WATCH_BYTES_MAX: Final = MIB

@@ -89,16 +89,17 @@ def draft_size(draft: Draft) -> int:
     if len(draft) == 3:  # id, role and content: nearly all of them
         content = draft["content"] or ""
         return _OVERHEAD + (len(content) if content.isascii() else len(content.encode()))
-    return _measure(draft)
+    return measured(draft)
 
 
-def _measure(value: object) -> int:
+def measured(value: object) -> int:
+    """Return about how many bytes data takes once encoded; never less than its texts."""
     if isinstance(value, str):
         return len(value) + 5 if value.isascii() else len(value.encode()) + 5
     if isinstance(value, dict):
-        return 5 + sum(_measure(key) + _measure(item) for key, item in value.items())
+        return 5 + sum(measured(key) + measured(item) for key, item in value.items())
     if isinstance(value, list | tuple):
-        return 5 + sum(map(_measure, value))
+        return 5 + sum(map(measured, value))
     return 9
 
 
@@ -272,7 +273,7 @@ def draft_messages(
             met=len(content),
         )
     drafts = [_draft_item(item, new_id(), role, roles) for item in content]
-    size = sum(map(_measure, drafts))
+    size = sum(map(measured, drafts))
     if size > INPUT_BYTES_MAX:
         raise LimitExceeded(
             f"the input has {size} bytes; the limit input_bytes is {INPUT_BYTES_MAX}",

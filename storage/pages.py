@@ -23,11 +23,12 @@ from ..protocol.events import (
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.inbox import Row
-from ..protocol.messages import Draft, Message
+from ..protocol.messages import Draft, Message, measured
 from ..protocol.values import JsonObject
 from .codec import unpack
 from .gaps import locate
 from .keys import id_part, journal_key, message_key, numbered, prefix_end, sequence_of, value_key
+from .page_bytes import PageBytes
 from .reading import decode_row, integers, read_event
 from .store import View
 from .tables import Table
@@ -51,13 +52,19 @@ class Place(NamedTuple):
 
 
 class MessageReader:
-    """Reads messages of one thread within one view; events met twice are decoded once."""
+    """Reads messages of one thread within one view; events met twice are decoded once.
 
-    def __init__(self, view: View, number: int, generation: int) -> None:
+    Args:
+        view, number, generation: what is read.
+        room: of the one page that is read, in ascending order; None for pages of any size, and for all else.
+    """
+
+    def __init__(self, view: View, number: int, generation: int, room: PageBytes | None = None) -> None:
         self._view = view
         self._number = number
         self._prefix = numbered(number)
         self._generation = generation
+        self._room = room
         self._events: dict[int, tuple[int, Event]] = {}
 
     def page(self, classes: list[int], *, offset: int, limit: int, newest_first: bool) -> list[Message]:
@@ -79,7 +86,7 @@ class MessageReader:
                 runs.append(run)
             merged = merge(*runs, key=lambda row: row[0][-8:], reverse=newest_first)
             rows = [row for rank, row in enumerate(merged) if offset <= rank < offset + limit]
-        return [self._message(key, data) for key, data in rows]
+        return self._made(rows, descending=newest_first)
 
     def between(self, classes: list[int], low: int, high: int) -> list[Message]:
         """Return the joined messages of these classes at positions from `low` up to `high`, in order."""
@@ -87,13 +94,13 @@ class MessageReader:
             self._view.scan(Table.MESSAGES, message_key(self._number, kind, low), message_key(self._number, kind, high))
             for kind in classes
         ]
-        return [self._message(key, data) for key, data in merge(*runs, key=lambda row: row[0][-8:])]
+        return self._made(list(merge(*runs, key=lambda row: row[0][-8:])))
 
     def ranked(self, classes: list[int], low: int, high: int) -> list[Message]:
         """Return the messages at places `low` to `high` of a history with gaps, whose classes these are, in order."""
         position, skip = locate(self._view, self._number, low)
         found = self._from(classes, position, skip + high - low)
-        return [self._message(key, data) for key, data in found[skip:]]
+        return self._made(found[skip:])
 
     def onward(self, classes: list[int], position: int, end: int, limit: int) -> tuple[list[Message], int]:
         """Return messages of these classes from a position on, before `end`, and the position to go on from."""
@@ -144,25 +151,40 @@ class MessageReader:
         merged = list(merge(*runs, key=lambda row: row[0][-8:], reverse=before))[:limit]
         if before:
             merged.reverse()
-        return [self._message(key, data) for key, data in merged]
+        return self._made(merged)
+
+    def _made(self, rows: list[tuple[bytes, bytes]], *, descending: bool = False) -> list[Message]:
+        """Return the messages of rows, in their order: of as many as the page has room for."""
+        if self._room is None:
+            return [self._message(key, data) for key, data in rows]
+        made = self._room.filled(rows[::-1] if descending else rows, lambda row: self._message(*row), _size)
+        return made[::-1] if descending else made
 
     def queued(self, *, include_silent: bool, offset: int, limit: int, failed_through: int) -> list[Message]:
         """Return messages of waiting rows, in the order in which they would be taken."""
-        messages: list[Message] = []
+        places: list[tuple[Row, int]] = []
         for key, data in self._view.scan(Table.INBOX, self._prefix, prefix_end(self._prefix)):
             row = decode_row(key, data)
             visible = row.messages if include_silent else row.messages - row.silent
-            if offset >= visible:
-                offset -= visible
-                continue
+            places += [(row, rank) for rank in range(offset, visible)]
+            offset = max(0, offset - visible)
+            if len(places) >= limit:
+                break
+        drafts: dict[int, list[Draft]] = {}
+
+        def make(place: tuple[Row, int]) -> Message:
+            row, rank = place
             at, content = self._content(row.sequence)
-            drafts = [draft for draft in self._drafts(row, content) if include_silent or not draft.get("silent")]
-            failed = row.sequence <= failed_through
-            messages += [self._waiting(draft, content, at, failed=failed) for draft in drafts[offset:]]
-            offset = 0
-            if len(messages) >= limit:
-                return messages[:limit]
-        return messages
+            if row.sequence not in drafts:
+                shown = self._drafts(row, content)
+                drafts[row.sequence] = [one for one in shown if include_silent or not one.get("silent")]
+            return self._waiting(
+                drafts[row.sequence][rank], content, at, failed=row.sequence <= failed_through
+            )  # fmt: skip
+
+        if self._room is None:
+            return [make(place) for place in places[:limit]]
+        return self._room.filled(places[:limit], make, _size)
 
     def find(self, message_id: str, failed_through: int) -> Message | None:
         """Return a message by id, at any depth, waiting ones included."""
@@ -256,6 +278,10 @@ class MessageReader:
         return to_message({**draft, "metadata": metadata, "status": "failed" if failed else "pending"}, at)
 
 
+def _size(item: Message | ExecutionRecord | None) -> int:
+    return measured(item.__dict__ if isinstance(item, Message) else item)
+
+
 def to_message(draft: Draft, at: int) -> Message:
     """Return the record of a draft that joined history at a time (microseconds)."""
     if len(draft) == 3:
@@ -307,17 +333,18 @@ def read_executions(
     newest_first: bool,
     live_id: str | None,
     through: int,
+    room: PageBytes | None = None,
 ) -> list[ExecutionRecord]:
     """Return a page of execution records; ids of ours sort by time, so the key order is the order of starting."""
     prefix = numbered(number)
     rows = view.scan(Table.EXECUTIONS, prefix, prefix_end(prefix), reverse=newest_first, limit=limit, skip=offset)
-    records = []
-    for key, data in rows:
-        started, ended = integers(data, 2, Table.EXECUTIONS, key)
-        record = _record(view, number, generation, started, ended, live_id, through)
-        if record is not None:
-            records.append(record)
-    return records
+
+    def make(row: tuple[bytes, bytes]) -> ExecutionRecord | None:
+        started, ended = integers(row[1], 2, Table.EXECUTIONS, row[0])
+        return _record(view, number, generation, started, ended, live_id, through)
+
+    made = [make(row) for row in rows] if room is None else room.filled(list(rows), make, _size)
+    return [record for record in made if record is not None]
 
 
 def _record(

@@ -137,6 +137,10 @@ def show(
         handle = client.thread(thread)
         summary, state, explanation = handle.summary(), handle.state(), handle.explain()
         said = handle.messages(limit=messages, order="desc")
+        while said.has_more and len(said.messages) < messages:
+            # Large ones come in more pages.
+            beyond = handle.messages(limit=messages - len(said.messages), offset=len(said.messages), order="desc")
+            said = beyond._replace(messages=said.messages + beyond.messages)
         said.messages.reverse()
         runs = handle.executions(limit=executions)
     if as_json:

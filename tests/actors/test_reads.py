@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from treadle.actors.reads import MessageHistory, check_number
+from treadle.actors.reads import check_number
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import (
     ExecutionNotFound,
@@ -17,7 +17,7 @@ from treadle.protocol.errors import (
     ThreadNotFound,
     TreadleError,
 )
-from treadle.protocol.limits import HISTORY_TAIL, PAGE_MAX
+from treadle.protocol.limits import PAGE_MAX
 from treadle.storage import LmdbStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -240,79 +240,57 @@ def test_the_first_receipt_is_found_under_its_id(stage: Enter) -> None:
     assert isinstance(thread.receipt("i3").error(), InputNotFound)
 
 
-# The lazy history
+@pytest.mark.parametrize("bytes_max", [1, 120, 300, 10_000])
+def test_pages_that_end_early_are_the_same_history_in_more_pages(
+    told: tuple[Thread, list[Told]], bytes_max: int
+) -> None:
+    thread, _ = told
+    for order, silent, depth, limit in product((None, "asc", "desc"), (False, True), (0, 9), (3, 100)):
+        options: dict[str, Any] = {"order": order, "include_silent": silent, "max_depth": depth, "limit": limit}
+        whole = texts(thread.messages(**{**options, "limit": 100}).result())
+        read: list[str | None] = []
+        while True:
+            page = thread.messages(**options, offset=len(read), bytes_max=bytes_max).result()
+            assert 0 < len(page.messages) <= limit
+            assert len(page.messages) == 1 or bytes_max > 1
+            read = texts(page) + read if order is None else read + texts(page)
+            assert page.total == len(whole)
+            if not page.has_more:
+                break
+
+        assert read == whole, options
 
 
-def history_of(on: Stage, thread: Thread, count: int) -> MessageHistory:
-    """Let a thread have `count` messages, the third part of them silent, and return its history."""
-    for rank in range(count):
-        thread.inject_message("assistant", str(rank), silent=rank % 3 == 0)
-        if rank % 500 == 499:
-            on.settle()
-    on.settle()
-    return MessageHistory(on.services, on.services.directory.entry(thread.id))
+@pytest.mark.parametrize("bytes_max", [1, 120, 10_000])
+def test_neighbours_that_end_early_go_on_behind_the_last_one(told: tuple[Thread, list[Told]], bytes_max: int) -> None:
+    thread, _ = told
+    options: dict[str, Any] = {"include_silent": True, "max_depth": 1, "limit": 100}
+    page = thread.messages(order="asc", **options).result()
+    ids = [message.id for message in page.messages if message.status != "pending"]
+    for direction, wanted in (("after", ids[6:]), ("before", ids[:5][::-1])):
+        read, at, more = [], ids[5], True
+        while more:
+            found = thread.messages(**{direction: at}, **options, bytes_max=bytes_max).result()
+            beside = [message.id for message in found.messages]
+            read += beside if direction == "after" else beside[::-1]
+            at, more = read[-1], found.has_more
+
+        assert read == wanted
 
 
-@pytest.mark.parametrize("count", [0, 1, HISTORY_TAIL - 1, HISTORY_TAIL, HISTORY_TAIL + 1, 150])
-def test_a_history_is_a_sequence_like_any_other(stage: Enter, count: int) -> None:
-    on = stage(Puppet())
-    history = history_of(on, on.thread(), count)
-    wanted = [str(rank) for rank in range(count)]
-
-    assert len(history) == count
-    assert [message.content for message in history] == wanted
-    assert [message.content for message in reversed(history)] == wanted[::-1]
-    assert bool(history) is (count > 0)
-    for place in {0, 1, count // 2, count - HISTORY_TAIL, count - 1} & set(range(count)):
-        assert history[place].content == wanted[place]
-        assert history[place - count].content == wanted[place]
-        assert history.index(history[place]) == place
-        assert history[place] in history
-    for place in (count, -count - 1):
-        with pytest.raises(IndexError, match=f"{place} of {count}|of {count}"):
-            history[place]
-    bounds = {None, 1, -1, count - HISTORY_TAIL, count + 5}
-    for start, stop, step in product(bounds, bounds, (None, 2, -1, -3)):
-        cut = slice(start, stop, step)
-        assert [message.content for message in history[cut]] == wanted[cut], cut
-
-
-def test_a_history_shows_what_has_joined_when_it_is_looked_at(stage: Enter) -> None:
-    on = stage(Puppet())
+def test_executions_that_end_early_go_on_at_the_next_one(stage: Enter) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
     thread = on.thread()
-    history = history_of(on, thread, 70)
-    iterating = iter(history)
-    assert next(iterating).content == "0"
-    on.ask(thread.inject_message("user", "new"))
-    on.ask(thread.stop())
-    on.ask(thread.queue_message("it waits"))
+    for _ in range(4):
+        on.ask(thread.submit("go"))
+        on.settle()
+        puppet.returns()
+        on.settle()
+    whole = thread.executions(order="asc").result().executions
 
-    assert len(history) == 71
-    assert history[-1].content == "new"
-    assert [message.content for message in iterating] == [str(rank) for rank in range(1, 70)]
-    assert repr(history) == f"<history of {thread.id}: 71 messages>"
-
-
-def test_the_newest_messages_are_read_once(stage: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
-    from treadle.storage.pages import MessageReader
-
-    on = stage(Puppet())
-    history = history_of(on, on.thread(), 200)
-    read: list[int] = []
-    real = MessageReader._joined
-    monkeypatch.setattr(MessageReader, "_joined", lambda self, *place: (read.append(place[0]), real(self, *place))[1])
-    assert [history[place].content for place in (-1, -2, -HISTORY_TAIL)] == ["199", "198", "136"]
-    assert len(read) == HISTORY_TAIL
-    assert [message.content for message in history[10:20]] == [str(rank) for rank in range(10, 20)]
-    assert len(read) == HISTORY_TAIL + 10  # the page that was asked for, and nothing on the way to it
-
-
-def test_the_history_of_a_deleted_thread_is_not_found(stage: Enter) -> None:
-    on = stage(Puppet())
-    thread = on.thread()
-    history = history_of(on, thread, 3)
-    on.ask(on.runtime.delete_thread(thread.id))
-    on.settle()
-
-    with pytest.raises(ThreadNotFound):
-        len(history)
+    first = thread.executions(order="asc", bytes_max=1).result()
+    last = thread.executions(order="asc", offset=3, bytes_max=1).result()
+    assert (first.executions, first.total, first.has_more) == (whole[:1], 4, True)
+    assert (last.executions, last.total, last.has_more) == (whole[3:], 4, False)
+    assert thread.executions(order="asc", bytes_max=10_000).result().executions == whole

@@ -11,7 +11,7 @@ from treadle.agents.transcript import Transcript
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
-    from treadle.actors.reads import MessageHistory
+    from treadle.actors.message_history import MessageHistory
     from treadle.agents import ThreadState
     from treadle.protocol.messages import Message
 

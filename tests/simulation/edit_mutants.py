@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.actors import message_edits as mail
 from treadle.actors.building import Building
-from treadle.actors.reads import MessageHistory
+from treadle.actors.message_history import MessageHistory
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol import facts, message_edits
 from treadle.protocol.decision import Decision, State
