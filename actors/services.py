@@ -98,7 +98,7 @@ class Services:
 
 
 _CHANCE_BYTES = 9
-_chance: deque[bytes] = deque()
+_chance: deque[str] = deque()
 
 
 def new_id(time_us: int) -> str:
@@ -109,9 +109,9 @@ def new_id(time_us: int) -> str:
     try:
         chance = _chance.popleft()
     except IndexError:
-        drawn = os.urandom(_CHANCE_BYTES * 512)
-        chance = drawn[:_CHANCE_BYTES]
-        _chance.extend(drawn[at : at + _CHANCE_BYTES] for at in range(_CHANCE_BYTES, len(drawn), _CHANCE_BYTES))
+        drawn, digits = os.urandom(_CHANCE_BYTES * 512).hex(), 2 * _CHANCE_BYTES
+        chance = drawn[:digits]
+        _chance.extend([drawn[at : at + digits] for at in range(digits, len(drawn), digits)])
     return format_id(time_us, chance)
 
 

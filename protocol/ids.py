@@ -18,6 +18,7 @@ __all__ = [
     "is_unicode",
 ]
 
+_TIME_MAX = (1 << 56) - 1
 INTERNAL = "treadle:"  # how the keys of values of the runtime's own layers begin
 
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
@@ -101,9 +102,9 @@ def is_unicode(text: str) -> bool:
     return True
 
 
-def format_id(time_us: int, chance: bytes) -> str:
-    """Return 32 hex digits that sort by time: 56 bits of microseconds, then nine bytes of chance.
+def format_id(time_us: int, chance: str) -> str:
+    """Return 32 hex digits that sort by time: 56 bits of microseconds, then 18 digits of chance.
 
     Ordered ids keep a thread's index rows together as they grow, which halves the pages that a commit touches.
     """
-    return f"{time_us & (1 << 56) - 1:014x}{chance.hex()}"
+    return f"{time_us & _TIME_MAX:014x}{chance}"
