@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from treadle.actors import Runtime
+from treadle.actors.fake_clock import FakeClock
 from treadle.actors.reply import Reply
 from treadle.actors.testing import Puppet
 from treadle.agents import agent
@@ -103,16 +104,31 @@ def test_no_worker_of_the_runtime_can_close_it_and_wait_for_itself(store: Memory
 
 
 def test_a_close_that_is_interrupted_goes_on_and_the_next_one_waits_for_it(store: MemoryStore) -> None:
-    puppet = Puppet()
-    hosted = Runtime(store, agents=[puppet]).open()
+    puppet, clock = Puppet(), FakeClock()
+    hosted = Runtime(store, agents=[puppet], clock=clock).open()
     hosted.create_thread(puppet).result(GUARD_S).submit("go").result(GUARD_S)
     puppet.wait_for_pass(1)
+    timers, interrupted = clock.pending(), threading.Event()
+
+    def interrupt() -> None:
+        clock.wait_for_timers(timers + 1, GUARD_S)  # the close has begun to wait for the execution
+        # Again and again: Python does not notice a signal that comes right before its worker blocks.
+        while not interrupted.wait(0.01):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
+    def once(_number: int, _frame: object) -> None:
+        if not interrupted.is_set():
+            interrupted.set()
+            raise KeyboardInterrupt
+
     # The handler is run by this worker, in the middle of its wait.
-    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    before = signal.signal(signal.SIGALRM, once)
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.02)
         with pytest.raises(KeyboardInterrupt):
-            hosted.close(drain_timeout=GUARD_S)
+            hosted.close(drain_timeout=3_600)
+        interrupting.join(GUARD_S)
     finally:
         signal.signal(signal.SIGALRM, before)
     puppet.returns()

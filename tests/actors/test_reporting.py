@@ -44,6 +44,8 @@ def test_a_callback_that_raises_is_logged_and_called_again(caplog: pytest.LogCap
     reporter.tell("one", {})
     reporter.tell("two", {})
     reporter.close()
+    assert reporter._worker is not None
+    reporter._worker.join(60)  # a close waits for a second at most
 
     assert seen == ["one", "two"]
     assert "on_report failed" in caplog.text

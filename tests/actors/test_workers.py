@@ -300,7 +300,9 @@ def test_a_body_runs_in_its_own_context(pool: WorkerPool) -> None:
     assert seen == ["unset", "given", "unset"]
 
 
-def test_what_a_body_held_is_freed_when_it_ended(pool: WorkerPool) -> None:
+def test_what_a_body_held_is_freed_when_it_ended() -> None:
+    pool = WorkerPool(maximum=1)  # so that what runs next has to wait until this worker is done with it
+
     class Big:
         pass
 
@@ -315,6 +317,7 @@ def test_what_a_body_held_is_freed_when_it_ended(pool: WorkerPool) -> None:
     assert ended.wait(GUARD)
     run(pool, lambda: None)
     gc.collect()
+    pool.close()
 
     assert refs[0]() is None
 
