@@ -8,7 +8,6 @@ A body is read here, whole and in its time, before the app is entered: a slow cl
 
 from __future__ import annotations
 
-import asyncio
 import re
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -16,13 +15,14 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 from .auth import Unauthenticated, authenticate, is_loopback
+from .bodies import Bodies, Gone, header_values
 from .problems import Refused, problem
 from .targets import in_origin_form
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .hosted import Limits
 
@@ -40,7 +40,7 @@ class Guard:
 
     Args:
         app: what is guarded.
-        limits: of what one request may cost.
+        limits: of what one request may cost, and all of them together.
         allowed_hosts: names in `Host`, `*.example.org` with all below, `*` for all. By default the names of this machine
             for itself, and the address at which a connection arrived: no rebound name is an address.
         admits: called before a body is read, so that nobody unknown makes the server keep one; raises `Unauthenticated`.
@@ -54,25 +54,31 @@ class Guard:
         self._limits = limits
         self._allowed = None if allowed_hosts is None else [host.lower() for host in allowed_hosts]
         self._admits = admits
+        self._bodies = Bodies(limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or let the app answer."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
+        body = None
         try:
-            scope = in_origin_form(scope)
-            self._check_head(scope)
-            if scope["type"] == "http" and _has_body(scope):
-                # First who, then what: the body of somebody unknown is not read.
-                self._admits(HTTPConnection(scope))
-                receive = _replayed(await self._body(scope, receive), receive)
-        except (Refused, Unauthenticated) as error:
-            await _refuse(scope, receive, send, error)
-            return
-        except _Gone:
-            return
-        await self._app(scope, receive, send)
+            try:
+                scope = in_origin_form(scope)
+                self._check_head(scope)
+                if scope["type"] == "http" and _has_body(scope):
+                    # First who, then what: the body of somebody unknown is not read.
+                    body = self._bodies.hold(self._admits(HTTPConnection(scope)))
+                    receive = await body.read(scope, receive)
+            except (Refused, Unauthenticated) as error:
+                await _refuse(scope, receive, send, error)
+                return
+            except Gone:
+                return
+            await self._app(scope, receive, send)
+        finally:
+            if body is not None:
+                body.release()
 
     def _check_head(self, scope: Scope) -> None:
         headers = scope["headers"]
@@ -86,52 +92,23 @@ class Guard:
             raise Refused(400, "invalid_request", "a path has no NUL")
         host = self._host(scope)
         is_unsafe = scope["type"] == "websocket" or scope["method"] not in _SAFE
-        origins = _values(scope, b"origin")
+        origins = header_values(scope, b"origin")
         if is_unsafe and origins and (len(origins) > 1 or not _is_same(origins[0], host)):
             raise Refused(403, "origin_not_allowed", "this request comes from a page of another origin")
         if scope["type"] == "http" and is_unsafe:
             _check_form(scope)
+        elif _has_body(scope):
+            # It would mean nothing here, and another thing elsewhere; and a stream would keep it for as long as it lasts.
+            raise Refused(400, "invalid_request", "a request that reads has no body")
 
     def _host(self, scope: Scope) -> str:
-        given = _values(scope, b"host")
+        given = header_values(scope, b"host")
         found = _HOST.fullmatch(given[0]) if len(given) == 1 else None
         if found is None:
             raise Refused(400, "invalid_request", "a request has one Host header: a name or an address, and a port")
         if not is_host_allowed(found["name"].lower(), self._allowed, scope.get("server")):
             raise Refused(421, "host_not_allowed", "this server has another name; its keeper can allow this one")
         return given[0]
-
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        limit = self._limits.body_bytes
-        declared = _values(scope, b"content-length")
-        if declared and int(declared[0]) > limit:
-            raise _too_large(int(declared[0]), limit)
-        chunks: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._limits.body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _Gone
-                    chunks.append(message.get("body", b""))
-                    size += len(chunks[-1])
-                    if size > limit:
-                        raise _too_large(size, limit)
-                    if not message.get("more_body", False):
-                        break
-        except TimeoutError:
-            raise Refused(
-                408, "request_timeout", f"the body was not there within {self._limits.body_seconds:g} s",
-                limit="body_seconds", maximum=self._limits.body_seconds,
-            ) from None  # fmt: skip
-        body = b"".join(chunks)
-        _check_items(body, self._limits.body_items)
-        return body
-
-
-class _Gone(Exception):
-    """The client left before its request was there."""
 
 
 def is_host_allowed(name: str, allowed: Sequence[str] | None, server: tuple[str, int | None] | None) -> bool:
@@ -150,24 +127,20 @@ def is_host_allowed(name: str, allowed: Sequence[str] | None, server: tuple[str,
     )
 
 
-def _values(scope: Scope, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in scope["headers"] if key == name]
-
-
 def _has_body(scope: Scope) -> bool:
-    lengths = _values(scope, b"content-length")
+    lengths = header_values(scope, b"content-length")
     if lengths and not (len(lengths) == 1 and lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 20):
         raise Refused(400, "invalid_request", "Content-Length is one whole number")
-    return bool(_values(scope, b"transfer-encoding")) or bool(lengths and int(lengths[0]))
+    return bool(header_values(scope, b"transfer-encoding")) or bool(lengths and int(lengths[0]))
 
 
 def _check_form(scope: Scope) -> None:
-    kinds = _values(scope, b"content-type")
+    kinds = header_values(scope, b"content-type")
     if not kinds and not _has_body(scope):
         return
     if len(kinds) != 1 or not _JSON.fullmatch(kinds[0].strip()):
         raise Refused(415, "not_json", "the body is JSON in UTF-8: Content-Type: application/json")
-    if _values(scope, b"content-encoding"):
+    if header_values(scope, b"content-encoding"):
         raise Refused(415, "not_json", "the body is sent as it is, without Content-Encoding")
 
 
@@ -181,34 +154,6 @@ def _is_same(origin: str, host: str) -> bool:
     default = _PORTS.get(parts.scheme)
     same_name = parts.hostname is not None and parts.hostname == own.hostname
     return default is not None and same_name and (ports[0] or default) == (ports[1] or default)
-
-
-def _too_large(met: int, limit: int) -> Refused:
-    return Refused(
-        413, "limit_exceeded", f"the body has {met} bytes or more; the limit body_bytes is {limit}",
-        limit="body_bytes", maximum=limit, met=met,
-    )  # fmt: skip
-
-
-def _check_items(body: bytes, limit: int) -> None:
-    if len(body) <= limit:
-        return
-    met = sum(map(body.count, (b",", b"[", b"{")))
-    if met > limit:
-        raise Refused(
-            413, "limit_exceeded", f"the body has {met} commas and brackets; the limit body_items is {limit}",
-            limit="body_items", maximum=limit, met=met,
-        )  # fmt: skip
-
-
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """Give the body that was read in one piece, then what the connection has: its end."""
-    first: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-
-    async def replay() -> Message:
-        return first.pop() if first else await receive()
-
-    return replay
 
 
 async def _refuse(scope: Scope, receive: Receive, send: Send, error: Refused | Unauthenticated) -> None:

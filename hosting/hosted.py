@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from ..protocol.errors import InvalidInput, shorten
+from .shares import Shares
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.requests import HTTPConnection
 
     from ..actors import Runtime
-    from .auth import Auth
+    from .auth import Auth, Principal
     from .tickets import Tickets
 
 __all__ = ["Hosted", "Limits", "hosted"]
 
 _MIB = 1 << 20
+_RETRY_STREAM_S = 5  # one ends when its client leaves, and a crowd that asks each second is one more load
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one client may cost; each has to be above 0.
+    """What one client may cost, and all of them together; each has to be above 0.
 
     Attributes:
         body_bytes: of one request (contract I.4).
@@ -32,6 +37,12 @@ class Limits:
         write_seconds: until a client took what a stream sent; a slower one is dropped, and holds nothing up.
         heartbeat_seconds: of quiet, until a stream says that it still lives (contract A.11).
         ticket_seconds: that a ticket for a WebSocket can be used once.
+        streams: that are open at once, waits for executions included; each costs about 50 KiB.
+        streams_per_principal: of one user, or of all admins.
+        bodies: of requests that were not answered yet.
+        bodies_per_principal: of one user, or of all admins.
+        bodies_bytes: of these together, as far as they have come.
+        bodies_bytes_per_principal: of one user, or of all admins.
     """
 
     body_bytes: int = 64 * _MIB
@@ -41,6 +52,12 @@ class Limits:
     write_seconds: float = 30.0
     heartbeat_seconds: float = 15.0
     ticket_seconds: float = 30.0
+    streams: int = 4_096
+    streams_per_principal: int = 2_048
+    bodies: int = 1_024
+    bodies_per_principal: int = 512
+    bodies_bytes: int = 512 * _MIB
+    bodies_bytes_per_principal: int = 256 * _MIB
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -54,13 +71,21 @@ class Limits:
 class Hosted:
     """What one app serves, `app.state.treadle`; made once by `create_app`."""
 
-    __slots__ = ("auth", "limits", "runtime", "tickets")
+    __slots__ = ("auth", "limits", "runtime", "streams", "tickets")
 
     def __init__(self, runtime: Runtime, auth: Auth, limits: Limits, tickets: Tickets) -> None:
         self.runtime = runtime
         self.auth = auth
         self.limits = limits
         self.tickets = tickets
+        self.streams = Shares(
+            "streams", total=limits.streams, each=limits.streams_per_principal, retry_after=_RETRY_STREAM_S
+        )
+
+    def enter(self, who: Principal) -> Callable[[], None]:
+        """Let a principal begin a stream; return what to call once it is over, once. Raises: Refused: there are too many."""
+        self.streams.take(who)
+        return partial(self.streams.give, who)
 
 
 def hosted(connection: HTTPConnection) -> Hosted:

@@ -165,7 +165,7 @@ _SAYS = {
     415: "The body is not JSON.",
     421: "The host is none of this server's.",
     423: "The thread rests until the store is opened again.",
-    429: "The thread has too much to do; nothing was stored.",
+    429: "Too much at once, of the thread or of this caller; nothing was stored.",
     431: "The headers are too large.",
     500: "The server's own error; its log says more.",
     503: "Not now; repeat with the same id.",

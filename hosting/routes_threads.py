@@ -27,7 +27,7 @@ router = APIRouter(tags=["threads"], route_class=StrictRoute)
 @router.post(
     "/threads",
     status_code=201,
-    responses={201: {"model": ThreadAnswer}, **problems(404, 408, 409, 413, 415, 507)},
+    responses={201: {"model": ThreadAnswer}, **problems(404, 408, 409, 413, 415, 429, 507)},
 )
 async def create_thread(request: Request, who: Who, body: NewThread) -> Response:
     """Create a thread, at rest; durable when the answer is there."""

@@ -71,11 +71,14 @@ class EventStream(Response):
         opening: what is sent first.
         encode: an event of a frame; nothing for one that is not shown here.
         limits: the times of heartbeats and writes.
+        leave: called once it is over.
     """
 
     media_type = EVENT_STREAM
 
-    def __init__(self, feed: Feed[Frame], opening: bytes, encode: Encode, limits: Limits) -> None:
+    def __init__(
+        self, feed: Feed[Frame], opening: bytes, encode: Encode, limits: Limits, leave: Callable[[], object]
+    ) -> None:
         super().__init__(media_type=EVENT_STREAM)
         del self.headers["content-length"]
         self.headers["cache-control"] = "no-cache"
@@ -85,6 +88,7 @@ class EventStream(Response):
         self._opening = opening
         self._encode = encode
         self._limits = limits
+        self._leave = leave
         self._due = 0.0  # when the next heartbeat is, unless something is sent before
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
@@ -95,6 +99,7 @@ class EventStream(Response):
             await self._send_all(send)
         finally:
             self._feed.close()
+            self._leave()
             watching.cancel()
             await asyncio.wait((watching,))
 
@@ -156,7 +161,7 @@ router = APIRouter(route_class=StrictRoute)
     "/threads/{thread_id:id}/events",
     response_class=EventStream,
     status_code=200,
-    responses={200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}, **problems(404, 409)},
+    responses={200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}, **problems(404, 409, 429)},
     tags=["streams"],
 )
 async def thread_events(
@@ -174,6 +179,12 @@ async def thread_events(
     A browser that reconnects sends the id that it saw last beside the address that it began with, and `after` there would
     win: it is for clients that keep the cursor themselves (contract A.11).
     """
-    feed, first = await to_thread.run_sync(_begin, who, thread_id, last_event_id if after is None else after)
+    served = hosted(request)
+    leave = served.enter(who)
+    try:
+        feed, first = await to_thread.run_sync(_begin, who, thread_id, last_event_id if after is None else after)
+    except BaseException:
+        leave()
+        raise
     opening = sse_event(first, name="snapshot")
-    return EventStream(feed, opening, _with_live if live else _committed, hosted(request).limits)
+    return EventStream(feed, opening, _with_live if live else _committed, served.limits, leave)

@@ -82,7 +82,7 @@ router = APIRouter(route_class=StrictRoute)
     "/events",
     response_class=EventStream,
     status_code=200,
-    responses={200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}, **problems(409)},
+    responses={200: {"content": {EVENT_STREAM: {"schema": {"type": "string"}}}}, **problems(409, 429)},
     tags=["streams"],
 )
 async def store_events(
@@ -95,7 +95,12 @@ async def store_events(
 ) -> Response:
     """Follow the status of all threads that the caller sees: the latest of each, and every thread anew as it changes."""
     served = hosted(request)
-    feed, found, first = await to_thread.run_sync(_begin, served.runtime, last_event_id if after is None else after)
+    leave = served.enter(who)
+    try:
+        feed, found, first = await to_thread.run_sync(_begin, served.runtime, last_event_id if after is None else after)
+    except BaseException:
+        leave()
+        raise
     shown = VisibleChanges(served.runtime, who)
     opening = sse_event(first, name="snapshot") + b"".join(map(shown.encode, found))
-    return EventStream(feed, opening, shown.encode, served.limits)
+    return EventStream(feed, opening, shown.encode, served.limits, leave)

@@ -131,7 +131,7 @@ class IssuedTicket(BaseModel):
 router = APIRouter(route_class=StrictRoute)
 
 
-@router.post("/tickets", status_code=201, responses=problems(413, 415), tags=["streams"])
+@router.post("/tickets", status_code=201, responses=problems(408, 413, 415, 429), tags=["streams"])
 async def create_ticket(
     request: Request, response: Response, body: TicketRequest, who: Annotated[Principal, Depends(principal)]
 ) -> IssuedTicket:

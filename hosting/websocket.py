@@ -22,7 +22,7 @@ from .auth import Principal, authenticate, visible
 from .hosted import Limits, hosted
 from .message_frames import MessageFrames, Wanted
 from .outlet import batches, close_when, failure_frame, written
-from .problems import problem, problem_of, problems
+from .problems import Refused, problem, problem_of, problems
 from .strict_route import check_query
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ _FLAGS = {"true": True, "1": True, "false": False, "0": False, "": False}
 _DEPTH_MAX = 64
 _PARAMETERS = frozenset({"include_silent", "includeSilent", "depth", "reasoning", "journal", "after", "ticket"})
 
-# RFC 6455, 7.4.1
-_NORMAL, _GOING_AWAY, _UNSUPPORTED, _BROKEN = 1000, 1001, 1003, 1011
+# RFC 6455, 7.4.1, and the registry that it began
+_NORMAL, _GOING_AWAY, _UNSUPPORTED, _BROKEN, _TRY_AGAIN = 1000, 1001, 1003, 1011, 1013
 _ENDS = {"closed": (_GOING_AWAY, "closed"), "thread_deleted": (_NORMAL, "thread_deleted")}
 
 router = APIRouter()
@@ -60,6 +60,24 @@ async def message_stream(websocket: WebSocket, thread_id: str) -> None:
         check_query(websocket, _PARAMETERS)
         who = _caller(websocket)
         wanted, after = _wanted(websocket.query_params)
+    except TreadleError as error:
+        await websocket.send_denial_response(problem(error))
+        return
+    try:
+        leave = hosted(websocket).enter(who)
+    except Refused as error:
+        # A browser is shown no answer to a handshake, and this one it should know: the same later may well do.
+        await websocket.accept()
+        await websocket.close(_TRY_AGAIN, str(error))
+        return
+    try:
+        await _serve(websocket, who, thread_id, wanted, after)
+    finally:
+        leave()
+
+
+async def _serve(websocket: WebSocket, who: Principal, thread_id: str, wanted: Wanted, after: str | None) -> None:
+    try:
         thread, feed, first = await to_thread.run_sync(_begin, who, thread_id, after)
     except TreadleError as error:
         await websocket.send_denial_response(problem(error))

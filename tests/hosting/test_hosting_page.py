@@ -52,7 +52,7 @@ def test_every_limit_stands_there() -> None:
 
 def test_every_code_of_http_stands_there() -> None:
     sources = "\n".join(path.read_text() for path in (ROOT / "hosting").glob("*.py"))
-    refused = set(re.findall(r'(?:Refused|problem_of)\(\s*\d{3},\s*"([a-z_]+)"', sources))
+    refused = set(re.findall(r'(?:Refused|problem_of)\(\s*(?:\d{3}|status),\s*"([a-z_]+)"', sources))
     by_http = set(re.findall(r'\d{3}: "([a-z]+(?:_[a-z]+)+)"', sources))
 
     assert refused | by_http | {"unauthenticated"} == set(first_cells("code")) | {"internal_error"} & refused
