@@ -38,9 +38,11 @@ class Desk:
         self.data = data
         self._tokens = tokens or {}
         self._prefix = prefix
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        # Bound as long as this is there, and never listened on: nobody else gets the port between two lives of the service.
+        self._kept = socket.socket()
+        self._kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._kept.bind(("127.0.0.1", 0))
+        self.port = self._kept.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}{prefix}"
         self.client = httpx.Client(base_url=self.url, timeout=GUARD_S, trust_env=False)
         if self._tokens:
@@ -54,6 +56,7 @@ class Desk:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.client.close()
+        self._kept.close()
         if self.process.poll() is None:
             self.process.kill()
         self.process.communicate()
