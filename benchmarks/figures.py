@@ -135,6 +135,13 @@ COMPARISONS = (
         ),
     ),
     *(_steps(threads) for threads in (1, 256)),
+    # Scenario 35: in milliseconds, beside the same without anybody that blocks.
+    Comparison(
+        "beside_a_blocking_tool",
+        ("workloads.blocked", "--blocking", "0", "--dir", "{stores}"),
+        ("workloads.blocked", "--blocking", "1", "--dir", "{stores}"),
+        (Figure("execution_p99_ms", most=50.0), Figure("health_p99_ms", most=50.0)),
+    ),
     # The same for each message that is sent, whether ten times as many are sent or ten times as many are stored.
     Comparison(
         "context_sent",

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import statistics
 import threading
+import time
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
 from treadle.actors.testing.crash_points import crash_after
 from treadle.agents.agent_definition import Agent
+from treadle.agents.model_definition import Model
+from treadle.agents.models import FunctionModel, ModelRequest, ModelResponse
+from treadle.agents.prompt import Prompt
 from treadle.agents.side import Side
 from treadle.agents.testing.scripted_model import Pause
 from treadle.agents.thread_state import ThreadState
-from treadle.agents.tool import tool
+from treadle.agents.tool import Tool, tool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from treadle.actors import Runtime, Thread
 
 
 @tool
@@ -216,6 +227,59 @@ def test_a_plain_tool_that_blocks_holds_no_other_thread_up() -> None:
         assert play.state()[0] == "running"
         leave.set()
         assert play.end(execution_id).reason == "stop_on_response"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("blocked", [1, 8])
+def test_beside_plain_tools_that_block_others_answer_as_fast_as_before(blocked: int) -> None:
+    """Contract F.1 one step: scenario 35: their p99, and that of the state of health, in rounds with and without."""
+    inside, leave = threading.Semaphore(0), threading.Event()
+
+    @tool
+    def block(state: ThreadState) -> str:
+        """Block like I/O."""
+        inside.release()
+        assert leave.wait(PATIENCE_S)
+        return "unblocked"
+
+    def blocking(request: ModelRequest) -> str | ModelResponse:
+        done = request.messages[-1].role == "tool"
+        return "Done." if done else ModelResponse("", tool_calls=(call("block"),))
+
+    rounds, each = 5, 100
+    alone, beside = [], []
+    with Play(answering("agent", blocking, block), answering("other", lambda _request: "Quick.")) as play:
+        thread = play.runtime.create_thread("other").result(PATIENCE_S)
+        for _ in range(rounds):
+            alone.append(p99_of_executions(play.runtime, thread, each))
+            leave.clear()
+            held = [play.runtime.create_thread("agent").result(PATIENCE_S) for _ in range(blocked)]
+            receipts = [one.submit("go").result(PATIENCE_S) for one in held]
+            assert all(inside.acquire(timeout=PATIENCE_S) for _ in held)
+            beside.append(p99_of_executions(play.runtime, thread, each))
+            leave.set()
+            for one, receipt in zip(held, receipts, strict=True):
+                assert one.wait(receipt).result(PATIENCE_S).reason == "stop_on_response"
+
+    # By rounds in turn, and of each kind the median: the machine's other work falls on both alike.
+    assert statistics.median(beside) <= 2 * statistics.median(alone) + 5e-3
+
+
+def answering(name: str, function: Callable[[ModelRequest], str | ModelResponse], *tools: Tool) -> Agent:
+    model = Model(name=name, model=FunctionModel(function))
+    return Agent(
+        name=name, side_a=Side(prompt=Prompt(name=name, prompt="Go.", model=model, tools=tools, history_limit=10))
+    )
+
+
+def p99_of_executions(runtime: Runtime, thread: Thread, count: int) -> float:
+    times = []
+    for _ in range(count):
+        began = time.perf_counter()
+        thread.wait(thread.submit("go").result(PATIENCE_S)).result(PATIENCE_S)
+        assert runtime.ready() == (True, [])
+        times.append(time.perf_counter() - began)
+    return sorted(times)[int(count * 0.99) - 1]
 
 
 @pytest.mark.parametrize("kind", ["running", "waiting"])
