@@ -47,7 +47,7 @@ def test_the_actor_takes_every_edge_of_a_tiny_model_as_the_model_does() -> None:
 
 # The least number of ways is a bit below what there are, so that a model that shrinks by mistake is noticed.
 @pytest.mark.slow
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("name", "at_least"),
     [

@@ -263,7 +263,7 @@ def test_a_history_is_a_list(always_evict: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("machine", [HistoryMachine, EvictedHistoryMachine], ids=["kept", "evicted"])
 def test_many_histories_are_lists(machine: type[HistoryMachine]) -> None:
     run(machine, MANY)

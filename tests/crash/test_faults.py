@@ -68,7 +68,7 @@ def test_the_script_meets_no_fault_where_none_is_made() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_that_fails_at_any_one_commit_breaks_no_promise(kind: str) -> None:
     seen = every_n(SteppedWorld, kind)
@@ -102,7 +102,7 @@ def test_a_deletion_whose_outcome_cannot_be_told_is_one_all_the_same() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["not_written", "written"])
 def test_a_store_that_fails_from_some_commit_on_blocks_and_heals(kind: str) -> None:
     blocked: set[str] = set()
@@ -120,7 +120,7 @@ def test_a_store_that_fails_from_some_commit_on_blocks_and_heals(kind: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_on_disk_that_fails_at_any_one_commit_breaks_no_promise(kind: str, tmp_path: Path) -> None:
     stores = itertools.count()

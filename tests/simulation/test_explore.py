@@ -47,6 +47,7 @@ def test_every_state_of_a_small_script_keeps_every_promise() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(("script", "states", "edges"), LARGE, ids=lambda value: getattr(value, "name", None))
 def test_every_state_of_a_script_keeps_every_promise(script: Script, states: int, edges: int) -> None:
     found = sized(explore(script))
@@ -109,6 +110,7 @@ TOTALITY = {
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3600)
 def test_the_explorations_reach_every_cell_that_may_be_reached() -> None:
     reached = set()
     decide = lifecycle.decide

@@ -43,7 +43,7 @@ def test_random_lives_keep_every_promise(always_evict: bool) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(3600)
 @pytest.mark.usefixtures("_quiet")
 @pytest.mark.parametrize("evict", [False, True], ids=["kept", "evicted"])
 def test_thousands_of_random_lives_keep_every_promise(evict: bool) -> None:

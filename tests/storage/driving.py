@@ -122,7 +122,7 @@ def run(script: str, *arguments: object, warnings: str = "error") -> subprocess.
         [sys.executable, "-W", warnings, "-c", script, *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=5 * PATIENCE_S,
         check=False,
     )
     print(done.stdout, done.stderr, sep="\n")

@@ -92,7 +92,7 @@ def test_a_changed_byte_is_noticed(table: Table) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("table", GIVEN, ids=lambda table: table.name)
 def test_every_changed_byte_is_noticed(table: Table) -> None:
     silent = []
