@@ -145,7 +145,7 @@ go, tick = threading.Event(), threading.Event()
 def actor(state):
     for message in state.execution.new_messages:
         if message.content == "append when full":
-            go.wait(60)
+            go.wait()
             state.inject_message("assistant", "x" * 100_000).result()
 
 def refused(call):
@@ -157,11 +157,8 @@ def refused(call):
     return False
 
 def until(true):
-    for _ in range(3_000):
-        if true():
-            return
+    while not true():
         tick.wait(0.01)
-    raise AssertionError("it never came")
 
 with Runtime(LmdbStore(path), agents=[actor]) as runtime:
     old, busy, filler = [runtime.create_thread("actor", thread_id=name).result() for name in ("old", "busy", "filler")]
@@ -192,7 +189,7 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
         told = busy.explain().result()
         assert (told.blocked.what, told.held_by.phase, told.status.state) == ("FINISH", "finishing", "running"), told
         ready, reasons = runtime.ready()
-        assert not ready and "busy" in reasons[0], reasons
+        assert not ready and any("busy" in reason for reason in reasons), reasons
         print("blocked", flush=True)
 
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
@@ -200,7 +197,7 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
     assert (record.status, record.error.type, record.reason) == ("failed", "StorageFull", "storage_full"), record
     status = busy.status().result()
     assert (status.state, status.reason) == ("failed", "storage_full"), status
-    assert runtime.ready() == (True, []), runtime.ready()
+    until(lambda: runtime.ready() == (True, []))
     receipt = old.submit("more", input_id="second").result(60)
     assert receipt.disposition == "accepted"
     assert old.wait(receipt).result(60).status == "succeeded"
@@ -256,16 +253,15 @@ with Runtime(LmdbStore(path), agents=[actor]) as runtime:
     tick = threading.Event()
     for name in ("t0", "t1"):
         thread = runtime.thread(name)
-        for _ in range(3_000):
-            if thread.explain().result().blocked is None:
-                break
+        while thread.explain().result().blocked is not None:
             tick.wait(0.01)
         record = thread.executions().result().executions[0]
         assert record.evidence is not None and record.evidence["cause"] == "process_ended", record
         receipt = thread.submit("more", input_id="second").result(60)
         assert receipt.disposition == "accepted", receipt
         assert thread.wait(receipt).result(60).status == "succeeded"
-    assert runtime.ready() == (True, []), runtime.ready()
+    while runtime.ready() != (True, []):
+        tick.wait(0.01)
     print("settled", flush=True)
 report = check(path)
 assert report.broken == () and report.running == (), report
@@ -325,7 +321,7 @@ def test_a_second_opener_costs_sixty_four_writers_no_error(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3600)
 def test_bytes_and_time_per_append_stay_flat_over_twenty_thousand_messages(tmp_path: Path) -> None:
     """Scenario 32, one long thread."""
     store = LmdbStore(tmp_path, durability="process")
@@ -361,7 +357,7 @@ def test_bytes_and_time_per_append_stay_flat_over_twenty_thousand_messages(tmp_p
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(3600)
 def test_file_and_memory_level_off_over_threads_that_are_created_and_deleted(tmp_path: Path) -> None:
     """Scenario 32, many short threads."""
     a_round, rounds = 250, 8
@@ -421,11 +417,26 @@ def test_many_threads_at_work_share_their_syncs(tmp_path: Path) -> None:
         engine: Any = store._writer._engine
         write = engine.write
 
+        # A disk may take no time at all, and then every batch would find the writer free. So it is as slow as the slowest:
+        # no group is written before all threads have handed over what they can.
         class Counting:
             def write(self, batches: Any, barriers: Any, answers: Any) -> Any:
+                stage = 64 * (sum(groups) // 64 + 1)
+                with handed:
+                    assert handed.wait_for(lambda: count >= stage, PATIENCE_S)
                 groups.append(len(batches))
                 return write(batches, barriers, answers)
 
+        handed, count, commit = threading.Condition(), 0, store.commit
+
+        def counting(batch: Any) -> None:
+            nonlocal count
+            commit(batch)
+            with handed:
+                count += 1
+                handed.notify_all()
+
+        store.commit = counting  # type: ignore[method-assign]
         before = env.info()["last_txnid"]
         store._writer._engine = Counting()
         assert set(all_ended(threads, "1 180")) == {"succeeded"}
