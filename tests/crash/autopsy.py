@@ -17,7 +17,7 @@ from .bodies import quiet_agents
 from .victim import THREADS
 
 if TYPE_CHECKING:
-    from treadle.actors import Thread
+    from treadle.actors import Message, Thread
     from treadle.storage import Store
 
     from .ledger import Ledger, Op
@@ -82,6 +82,8 @@ def examine(store: Store, ledger: Ledger, findings: Findings, chance: Any) -> No
         _take_up_work(threads, findings)
         for thread in threads:
             _look_at_history(thread, ledger, findings)
+            _look_at_calls(thread, ledger, findings)
+        _look_at_agents(runtime, ledger, findings)
         _look_at_requests(runtime, ledger, findings)
         _look_at_others(runtime, ledger, findings)
         _let_deletions_end(runtime, threads, findings)
@@ -175,6 +177,30 @@ def _look_at_input(op: Op, found: int, seen: int, ledger: Ledger, findings: Find
         findings.must(found == 0, "what was refused is not stored", op)
 
 
+def _look_at_calls(thread: Thread, ledger: Ledger, findings: Findings) -> None:
+    """At rest every call has its one result, whoever made it and whatever became of it."""
+    messages = _messages(thread, include_silent=True)
+    calls = [call for message in messages for call in json.loads(message.tool_calls or "[]")]
+    results = Counter(message.tool_call_id for message in messages if message.role == "tool")
+    findings.must(
+        results == Counter(call["id"] for call in calls), "a call has one result", (thread.id, calls, results)
+    )
+    queued = Counter(json.loads(call["function"]["arguments"]).get("of") for call in calls)
+    for op in ledger.ops.values():
+        if op.verb == "tool" and op.thread == thread.id:
+            due = (1, 1) if op.disposition == "queued" else (0, int(not op.answered or op.error not in REFUSED))
+            findings.must(due[0] <= queued[op.id] <= due[1], "a queued tool is called once", (op, queued[op.id]))
+            findings.counts["queued tools"] += queued[op.id]
+
+
+def _look_at_agents(runtime: Runtime, ledger: Ledger, findings: Findings) -> None:
+    for summary in runtime.threads(limit=1_000).result().threads:
+        may = ledger.agents.get(summary.id)
+        if may is not None:
+            findings.must(summary.agent_id in may, "a thread that was handed over stays so", (summary, may))
+            findings.counts["hand-offs that last"] += 1
+
+
 def _look_at_requests(runtime: Runtime, ledger: Ledger, findings: Findings) -> None:
     """One answer at most is taken, it outlives every death, and nothing that a dead process asked is pending."""
     for asked, name in ledger.requests.items():
@@ -208,12 +234,16 @@ def _line(ops: list[Op], verb: str, on_busy: str | None) -> list[Op]:
 
 
 def _history(thread: Thread) -> list[str]:
-    texts: list[str] = []
+    return [message.content or "" for message in _messages(thread)]
+
+
+def _messages(thread: Thread, **options: bool) -> list[Message]:
+    found: list[Message] = []
     while True:
-        page = thread.messages(limit=1_000, offset=len(texts), order="asc").result()
-        texts += [message.content or "" for message in page.messages]
+        page = thread.messages(limit=1_000, offset=len(found), order="asc", **options).result()
+        found += page.messages
         if not page.has_more:
-            return texts
+            return found
 
 
 def _look_at_others(runtime: Runtime, ledger: Ledger, findings: Findings) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from treadle.actors.execution import current_execution
 from treadle.agents import agent
 from treadle.protocol.errors import RequestExpired
 
@@ -112,11 +113,20 @@ async def _ask(state: ThreadState, given: str, note: Note) -> None:
         note({"got": name, "value": None})
 
 
+async def _hand(state: ThreadState, given: str, note: Note) -> None:
+    execution = current_execution.get()
+    assert execution is not None
+    name = NAMES[(NAMES.index(state.agent_id) + 1) % len(NAMES)]
+    note({"handing": name, "from": state.agent_id, "thread": state.thread_id})
+    await execution.change_agent(name)
+    note({"handed": name, "thread": state.thread_id})
+
+
 async def _fail(state: ThreadState, given: str, note: Note) -> None:
     raise ValueError("on purpose")
 
 
 _FLAVOURS = {
     "long": _long, "tool": _tool, "open": _open, "value": _value, "queue": _queue, "process": _process,
-    "ask": _ask, "fail": _fail,
+    "ask": _ask, "fail": _fail, "hand": _hand,
 }  # fmt: skip

@@ -36,12 +36,14 @@ class Ledger:
     Attributes:
         ops: by id, in the order in which they were asked.
         groups: process groups that a body was told of.
+        agents: by thread, whose it may be: the agent of its last acknowledged hand-off, and those that were begun since.
         requests: thread and id of what bodies asked; `got` the answers that they had, None where they had none in time.
     """
 
     def __init__(self) -> None:
         self.ops: dict[str, Op] = {}
         self.groups: list[int] = []
+        self.agents: dict[str, list[str]] = {}
         self.requests: dict[str, str] = {}
         self.got: dict[str, str | None] = {}
 
@@ -53,6 +55,10 @@ class Ledger:
             return int(said["ended"])
         if "group" in said:
             self.groups.append(said["group"])
+        elif "handing" in said:
+            self.agents.setdefault(said["thread"], [said["from"]]).append(said["handing"])
+        elif "handed" in said:
+            self.agents[said["thread"]] = [said["handed"]]
         elif "asked" in said:
             self.requests[said["asked"]] = said["thread"]
         elif "got" in said:

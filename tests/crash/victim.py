@@ -30,7 +30,9 @@ WINDOW = 8  # calls under way at once
 CALLS = 600  # then the script ends by itself: its point was never reached
 MISSED = 3  # the exit code that says so
 FLAVOURS = (
-    ["plain"] * 6 + ["long"] * 5 + ["tool", "tool", "open", "value", "queue", "queue", "fail", "process", *["ask"] * 5]
+    ["plain"] * 6
+    + ["long"] * 5
+    + ["tool", "tool", "open", "value", "queue", "queue", "fail", "process", "hand", "hand", *["ask"] * 5]
 )
 
 
@@ -92,12 +94,14 @@ class Victim:
         if error is None:
             receipt = reply.result()
             told = None if op["verb"] in ("create", "inject", "update") else receipt
+            # A queued tool's input id is none of ours.
+            is_ours = op["verb"] != "tool"
             say({"ack": op["op"], "receipt": told})
             if op["verb"] == "inject":
                 self._stored.append((op["thread"], op["op"], receipt.id))
             if op["verb"] == "submit" and receipt.execution_id is not None:
                 self._live[op["thread"]] = receipt.execution_id
-            if getattr(receipt, "disposition", None) == "queued":
+            if is_ours and getattr(receipt, "disposition", None) == "queued":
                 self._waiting.append((op["thread"], op["op"]))
                 self._stored += [(op["thread"], op["op"], message_id) for message_id in receipt.message_ids]
         else:
@@ -119,6 +123,10 @@ class Victim:
     def _queue(self, thread: Thread) -> None:
         op = self._input(thread, "queue")
         self._send(op, lambda: thread.queue_message(op["text"], input_id=op["op"]))
+
+    def _queue_tool(self, thread: Thread) -> None:
+        op = {"op": f"{self._name}.{self._calls + 1}", "thread": thread.id, "verb": "tool"}
+        self._send(op, lambda: thread.queue_tool("look", {"of": op["op"]}))
 
     def _steer(self, thread: Thread) -> None:
         target = self._live.get(thread.id)
@@ -189,7 +197,7 @@ class Victim:
 VERBS = [
     *[Victim._submit] * 12, *[Victim._queue] * 5, *[Victim._steer] * 6, *[Victim._interrupt] * 2, *[Victim._withdraw] * 2,
     *[Victim._resume] * 2, *[Victim._respond] * 6, Victim._stop, *[Victim._inject] * 2, Victim._value,
-    Victim._pass_by, *[Victim._update] * 4, *[Victim._erase] * 2,
+    Victim._pass_by, *[Victim._queue_tool] * 3, *[Victim._update] * 4, *[Victim._erase] * 2,
 ]  # fmt: skip
 
 _out = threading.Lock()
