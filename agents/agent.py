@@ -155,7 +155,8 @@ def agent(
 
 def _raise_without_secrets(state: ThreadState, error: BaseException) -> None:
     """Raise, in place of an error whose text would show a secret at the end of its execution, one that does not."""
-    if isinstance(error, asyncio.CancelledError | ExecutionFenced):
+    # By `type`: `isinstance` asks the error itself, which may be as hostile as its body.
+    if issubclass(type(error), asyncio.CancelledError | ExecutionFenced):
         return  # an interruption, whatever it says, ends no execution as failed
     scene = state._scene  # noqa: SLF001 - without one it has asked for no variable
     if scene is None or not scene.env.is_loaded:
