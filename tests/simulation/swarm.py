@@ -8,7 +8,9 @@ compared with what is stored.
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -81,7 +83,9 @@ class Swarm:
         self.chance = random.Random(seed)
         self.faults = {fault for fault in FAULTS if self.chance.random() < 0.5}
         self._editing = random.Random(f"edits of {seed}")  # its own, so that edits change no other choice
+        self._tooling = random.Random(f"tools of {seed}")
         self.calls: list[Call] = []
+        self.tools: list[Call] = []  # that were queued
         self.edits: list[Call] = []
         self.seen: list[str] = []
         self.interrupted: set[str] = set()
@@ -261,6 +265,16 @@ class Swarm:
             )
         self.edits.append(made)
 
+    def queue_tool(self) -> None:
+        """Queue a tool that nobody has; its arguments name the call."""
+        name, text = self._tooling.choice(self.threads), f"tool-{len(self.tools)}"
+        thread = self.on.runtime.thread(name)
+
+        def make() -> Reply[Any]:
+            return thread.queue_tool("look", {"of": text})
+
+        self.tools.append(Call("tool", name, text, make, make()))
+
     def _note(self, call: Call) -> None:
         made = call._replace(reply=call.make())
         self.calls.append(made)
@@ -313,6 +327,8 @@ class Swarm:
             self.call()
             if self._editing.random() < 0.4:
                 self.edit()
+            if self._tooling.random() < 0.2:
+                self.queue_tool()
         elif kind == "turn":
             on.turn(chance.randrange(4))
         elif kind == "commit":
@@ -370,6 +386,7 @@ class Swarm:
             self._repeat()
             self._judge()
             self._judge_requests()
+            self._judge_tools()
             self._look_at_watchers()
             self.on.kill()
             self._look("at the end", at_rest=True)
@@ -409,7 +426,7 @@ class Swarm:
             if not call.reply.done() or isinstance(error, Unavailable):
                 self._note(call)
                 self._rest()
-        for call in (*self.calls, *self.edits):
+        for call in (*self.calls, *self.edits, *self.tools):
             error = call.reply.error()
             if isinstance(error, MessageNotFound):
                 continue  # it was withdrawn or deleted
@@ -462,6 +479,22 @@ class Swarm:
                 due = "timed_out" if had is None else "already_resolved"
                 if now != due or not (had is None or had in accepted or (not accepted and had in unsure)):
                     self.wrong.append(f"a body had another answer than was taken: {found}")
+
+    def _judge_tools(self) -> None:
+        """A queued tool that was acknowledged is called once, and at rest every call has its one result."""
+        for name in self.threads:
+            if self._state(name) is None:
+                continue
+            page = self.on.runtime.thread(name).messages(limit=1_000, include_silent=True).result()
+            made = [call for message in page.messages for call in json.loads(message.tool_calls or "[]")]
+            results = Counter(message.tool_call_id for message in page.messages if message.role == "tool")
+            if results != Counter(call["id"] for call in made):
+                self.wrong.append(f"calls and results of {name} do not match: {made}, {results}")
+            found = Counter(json.loads(call["function"]["arguments"]).get("of") for call in made)
+            for call in self.tools:
+                least = int(_said(call) == "queued") if call.thread == name else 0
+                if not least <= found[call.text] <= int(call.thread == name):
+                    self.wrong.append(f"queued tool {call.text} of {call.thread} is {found[call.text]} times in {name}")
 
 
 def _said(call: Call) -> object:
