@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 from ..protocol.errors import InvalidInput, LimitExceeded, shorten
-from ..protocol.ids import check_id, check_name
+from ..protocol.ids import check_name
 from ..protocol.limits import REASON_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX
-from ..protocol.receipts import ControlReceipt, Receipt
+from ..protocol.receipts import followed
 from ..protocol.values import check_value
 from .waiting import Await
 
@@ -16,17 +16,7 @@ __all__ = ["awaited", "check_one_of", "check_reason", "check_seconds", "check_ta
 
 def awaited(target: object) -> Await:
     """Return what a wait is for. Raises: InvalidInput: a receipt that accepted nothing, or no id."""
-    if isinstance(target, Receipt | ControlReceipt):
-        if target.execution_id is not None and target.disposition == "accepted":
-            return Await("execution", target.execution_id)
-        if isinstance(target, Receipt) and target.input_id is not None and target.disposition == "queued":
-            return Await("input", target.input_id)
-        raise InvalidInput(
-            f"nothing was accepted under this receipt ({target.disposition}), so there is nothing to wait for",
-            code="invalid_receipt",
-            disposition=str(target.disposition),
-        )
-    return Await("execution", check_id("execution_id", target))
+    return Await(*followed(target))
 
 
 def check_reason(reason: object) -> None:

@@ -138,7 +138,7 @@ class Thread(ThreadReads):
 
         return self._send(make)
 
-    def queue_tool(self, name: str, args: JsonObject | None = None) -> Reply[Receipt]:
+    def queue_tool(self, name: str, args: JsonObject | None = None, *, input_id: str | None = None) -> Reply[Receipt]:
         """Have a tool called: by the active execution at its next boundary, or by one that this starts (contract D.7).
 
         It waits as a silent message with one call, marked `queued_tool`; once that has joined history, the call has exactly
@@ -147,6 +147,7 @@ class Thread(ThreadReads):
         Args:
             name: of the tool; an unknown one comes to an error as its result.
             args: JSON data of at most 1 MiB.
+            input_id: makes the call repeatable, as for `submit`.
 
         Returns:
             A receipt `queued`; `held` says that it waits for `resume()` or the next submit. Durable when it is there.
@@ -157,8 +158,13 @@ class Thread(ThreadReads):
 
         def make() -> tuple[Trigger, int]:
             draft, size = draft_queued_tool(self._new_id(), self._new_id(), name, args)
+            given, digest = self._id("input_id", input_id), None
+            if input_id is not None:
+                # Of what was asked for: the draft has the id of a call, and each call makes a new one.
+                asked = [{"tool": name, "args": {} if args is None else args}]
+                digest = input_digest("queue_tool", None, asked, "", hold=False)
             sender = current_execution.get()
-            trigger = Queue(self._new_id(), [draft], size, None, sender.id if sender is not None else None)
+            trigger = Queue(given, [draft], size, digest, sender.id if sender is not None else None)
             trigger.tool = True
             return trigger, size
 

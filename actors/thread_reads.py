@@ -32,6 +32,7 @@ from .reads import (
     value_page,
 )
 from .reply import Reply
+from .waiting import execution_of
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -165,6 +166,14 @@ class ThreadReads:
     def execution(self, execution_id: str) -> Reply[ExecutionRecord]:
         """Return one execution's record. Raises: ExecutionNotFound."""
         return self._read(lambda entry: execution_record(self._services, entry, execution_id))
+
+    def execution_of(self, input_id: str) -> Reply[ExecutionRecord | None]:
+        """Return the record of the execution that an input came to, None while it waits; `wait(receipt)` waits for its end.
+
+        Raises:
+            InputNotFound, InputWithdrawn, ThreadTerminated: there is none, and there will be none.
+        """
+        return self._read(lambda entry: execution_of(self._services, entry, input_id))
 
     def events(self, after: str | Cursor | None = None) -> EventSubscription:
         """Follow the committed events after a cursor, each once and in order; iterate with `for` or `async for`.

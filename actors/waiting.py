@@ -22,6 +22,7 @@ from ..protocol.events import (
     InputWithdrawn as InputWithdrawnEvent,
 )
 from ..protocol.executions import ExecutionRecord
+from ..protocol.ids import check_id
 from ..storage.encoding import RECEIPT_WITHDRAWN
 from .reads import execution_record, followed_input
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
     from .reply import Reply
     from .services import Services
 
-__all__ = ["Await", "ask_again", "fail_waiters", "over_or_noted", "register", "resolve"]
+__all__ = ["Await", "ask_again", "execution_of", "fail_waiters", "over_or_noted", "register", "resolve"]
+
+_SWEPT = 16
 
 
 class Await:
@@ -98,6 +101,15 @@ def _await_input(
     given: str,
     reply: Reply[ExecutionRecord],
 ) -> None:
+    execution_id = _came_to(services, entry, given)
+    if execution_id is not None:
+        _await_execution(services, entry, active, last, execution_id, reply)
+    else:
+        _keep(entry, ("i", given), reply)
+
+
+def _came_to(services: Services, entry: Entry, given: str) -> str | None:
+    """Return the execution that an input came to, None while it waits. Raises: as `execution_of`."""
     cursor = services.directory.snapshot(entry).cursor
     with services.store.view() as view:
         found = followed_input(view, entry.number, cursor.generation, given)
@@ -108,18 +120,29 @@ def _await_input(
     state, execution_id = found
     if state == RECEIPT_WITHDRAWN:
         raise _withdrawn(entry, given)
-    if execution_id is not None:
-        _await_execution(services, entry, active, last, execution_id, reply)
-    elif state:
+    if execution_id is None and state:
         raise _terminated(entry, given)
-    else:
-        _keep(entry, ("i", given), reply)
+    return execution_id
+
+
+def execution_of(services: Services, entry: Entry, given: str) -> ExecutionRecord | None:
+    """Return the record of the execution that an input came to, None while it waits; blocks for two reads.
+
+    Raises:
+        InputNotFound, InputWithdrawn, ThreadTerminated: there is none, and there will be none.
+    """
+    execution_id = _came_to(services, entry, check_id("input_id", given))
+    return None if execution_id is None else execution_record(services, entry, execution_id)
 
 
 def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
     if entry.waiters is None:
         entry.waiters = {}
-    entry.waiters.setdefault(key, []).append(reply)
+    kept = entry.waiters.setdefault(key, [])
+    # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
+    if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
+        kept[:] = [one for one in kept if not one.done()]
+    kept.append(reply)
 
 
 def resolve(

@@ -9,7 +9,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-__all__ = ["ActiveExecution", "ControlReceipt", "Disposition", "Receipt", "RespondStatus", "Withdrawal"]
+from .errors import InvalidInput
+from .ids import check_id
+
+__all__ = ["ActiveExecution", "ControlReceipt", "Disposition", "Receipt", "RespondStatus", "Withdrawal", "followed"]
 
 
 class Disposition(StrEnum):
@@ -94,3 +97,25 @@ class ControlReceipt(NamedTuple):
     execution_id: str | None
     active_execution: ActiveExecution | None = None
     held: bool = False
+
+
+def followed(target: object) -> tuple[Literal["execution", "input"], str]:
+    """Return what a wait is for, and its id: an execution, or the one that an input comes to.
+
+    Args:
+        target: an execution id, or a receipt.
+
+    Raises:
+        InvalidInput: a receipt that accepted nothing, or no id.
+    """
+    if isinstance(target, Receipt | ControlReceipt):
+        if target.execution_id is not None and target.disposition == "accepted":
+            return "execution", target.execution_id
+        if isinstance(target, Receipt) and target.input_id is not None and target.disposition == "queued":
+            return "input", target.input_id
+        raise InvalidInput(
+            f"nothing was accepted under this receipt ({target.disposition}), so there is nothing to wait for",
+            code="invalid_receipt",
+            disposition=str(target.disposition),
+        )
+    return "execution", check_id("execution_id", target)

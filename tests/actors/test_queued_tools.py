@@ -9,7 +9,7 @@ import pytest
 
 from treadle.actors import ExecutionFenced
 from treadle.actors.testing import Puppet, Stage
-from treadle.protocol.errors import InvalidInput, StorageFull, ThreadTerminated
+from treadle.protocol.errors import IdempotencyConflict, InvalidInput, StorageFull, ThreadTerminated
 from treadle.storage.check import check_tables
 
 if TYPE_CHECKING:
@@ -248,3 +248,18 @@ def test_what_is_no_tool_call_is_refused_before_anything_is_stored(
     on.ask(thread.submit("go"))
     on.settle()
     assert isinstance(puppet.execution.queue_tool(name, args).error(), InvalidInput)
+
+
+def test_a_call_under_an_id_is_made_once(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    on.ask(thread.stop())
+    first = on.ask(thread.queue_tool("fetch", {"a": 1, "b": 2}, input_id="i"))
+    again = on.ask(thread.queue_tool("fetch", {"b": 2, "a": 1}, input_id="i"))
+
+    assert again == first
+    assert thread.receipt("i").result() == first
+    for name, args in (("fetch", {"a": 1}), ("other", {"a": 1, "b": 2}), ("fetch", None)):
+        with pytest.raises(IdempotencyConflict):
+            on.ask(thread.queue_tool(name, args, input_id="i"))
+    with pytest.raises(IdempotencyConflict):
+        on.ask(thread.queue_message("fetch", input_id="i"))
+    assert len(history(thread)) == 1

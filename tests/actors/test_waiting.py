@@ -186,3 +186,47 @@ def test_a_wait_that_nobody_reads_any_more_changes_nothing(on: Stage, thread: Th
 
     assert thread.execution(execution_id).result().status == "succeeded"
     assert on.services.directory.entry("t").waiters is None
+
+
+def test_what_an_input_came_to_is_read_without_waiting(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    first = started(on, thread)
+    on.ask(thread.submit("next", on_busy="queue", input_id="i"))
+    on.ask(thread.submit("never", on_busy="queue", input_id="w"))
+    assert thread.execution_of("i").result() is None
+    on.ask(thread.withdraw("w"))
+    assert isinstance(thread.execution_of("w").error(), InputWithdrawn)
+    assert isinstance(thread.execution_of("nobody").error(), InputNotFound)
+
+    ended(on, puppet)
+    record = thread.execution_of("i").result()
+    assert record is not None
+    assert (record.status, record.input_id, record.execution_id != first) == ("active", "i", True)
+    ended(on, puppet)
+    record = thread.execution_of("i").result()
+    assert record is not None
+    assert record.status == "succeeded"
+
+
+def test_an_input_that_a_termination_overtook_came_to_nothing(on: Stage, thread: Thread) -> None:
+    started(on, thread)
+    on.ask(thread.submit("next", on_busy="queue", input_id="i"))
+    on.ask(thread.terminate())
+    on.settle()
+
+    assert isinstance(thread.execution_of("i").error(), ThreadTerminated)
+
+
+def test_waits_that_were_given_up_are_not_kept_for_ever(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    record = thread.execution(execution_id).result()
+    staying = thread.wait(execution_id)
+    for _ in range(1_000):
+        given_up = thread.wait(execution_id)
+        on.settle()
+        given_up.set(record)
+
+    waiters = on.services.directory.entry(thread.id).waiters
+    assert waiters is not None
+    assert sum(map(len, waiters.values())) <= 16
+    ended(on, puppet)
+    assert staying.result().status == "succeeded"
