@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import statistics
 import threading
 import time
 import tracemalloc
@@ -166,13 +165,14 @@ def test_a_thread_that_nobody_watches_costs_less_than_a_microsecond(world: World
     rounds = 20_000
 
     def once(first: int) -> float:
-        began = time.perf_counter()
+        began = time.thread_time()
         for change in range(first, first + rounds):
             published(entry, snapshot, snapshot, events, change)
             flush(entry)
-        return (time.perf_counter() - began) / rounds
+        return (time.thread_time() - began) / rounds
 
-    # The best of several: the machine may be busy, the code is not slower for it. Half of it are the change numbers.
+    # Of the processor's time, and the best of several: the machine may be busy, the code is not slower for it. Half of it
+    # are the change numbers.
     best = min(once(2 + rounds * turn) for turn in range(10))
     assert best < 3e-6
 
@@ -421,8 +421,8 @@ def test_one_that_stops_reading_costs_no_memory_and_no_other_watcher_time(tmp_pa
         with world.hub.stream("t", str(at(entry.facts.sequence))) as standing:
             standing.next()
             beside.append(p99(latencies(publisher, each)))
-    # By rounds in turn, and of each kind the median: the machine's other work falls on both alike.
-    assert statistics.median(beside) <= 1.5 * statistics.median(alone) + 1e-3
+    # By rounds in turn, and of each kind the best: the machine's other work adds to many of them, what is looked for to all.
+    assert min(beside) <= 1.5 * min(alone) + 1e-3
 
     catch_up(publisher, began)
     world.close()

@@ -41,7 +41,7 @@ GATE = threading.Event()
 
 @agent
 async def waiting(state: ThreadState) -> None:
-    await asyncio.to_thread(GATE.wait, 30)
+    await asyncio.to_thread(GATE.wait)
 
 
 @pytest.fixture

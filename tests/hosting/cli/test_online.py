@@ -34,7 +34,7 @@ GUARD_S = 60
 
 @agent
 async def waiting(state: ThreadState) -> None:
-    await asyncio.to_thread(GATE.wait, 30)
+    await asyncio.to_thread(GATE.wait)
 
 
 @pytest.fixture
