@@ -12,7 +12,7 @@ import logging
 import threading
 from contextvars import Context, ContextVar
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 from ..protocol.errors import WouldBlock
 from .burst import burst_for
@@ -99,6 +99,13 @@ class _Failure:
             logger.error("Nobody took the error of a reply: %r", self.error)
 
 
+class _Waived:
+    """Stands in a pending reply whose waiter was interrupted."""
+
+
+_WAIVED: Final = _Waived()
+
+
 class Reply(Generic[T]):
     """The answer to a call: `await` it from any event loop, or `.result()` it on a worker without one.
 
@@ -109,7 +116,7 @@ class Reply(Generic[T]):
 
     def __init__(self) -> None:
         self._state = _PENDING
-        self._content: T | _Failure | None = None
+        self._content: T | _Failure | _Waived | None = None
         self._waiters: list[Callable[[Reply[T]], object]] | None = None
 
     @classmethod
@@ -154,6 +161,7 @@ class Reply(Generic[T]):
             if self._state:
                 failure.taken = True
                 return False
+            failure.taken = self._content is _WAIVED
             self._content = failure
             self._state = _ERROR
             waiters = self._waiters
@@ -161,6 +169,14 @@ class Reply(Generic[T]):
         if waiters is not None:
             _notify(self, waiters)
         return True
+
+    def _waive(self) -> None:
+        """Note that whoever waited for it was interrupted: an error that comes all the same is no longer theirs to take."""
+        with _LOCK:
+            if self._state == _PENDING:
+                self._content = _WAIVED
+            elif self._state == _ERROR:
+                cast("_Failure", self._content).taken = True
 
     def done(self) -> bool:
         """Say whether the value or the error is there."""
@@ -207,6 +223,7 @@ class Reply(Generic[T]):
                         error = None if body is None else body.interruption()
                         if error is None:
                             raise
+                        self._waive()
                         raise error from None
                     finally:
                         if self._waiters is not None:
@@ -343,6 +360,7 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
         if guard is not None:
             guard.leave(wake)
     if isinstance(cause, BaseException):
+        reply._waive()  # noqa: SLF001
         raise cause
 
 

@@ -218,6 +218,27 @@ def test_an_error_that_nobody_took_is_logged(scene: Scene, caplog: pytest.LogCap
     assert "empty" in caplog.text
 
 
+def test_what_comes_of_a_wait_that_an_interrupt_ended_is_not_logged_as_left_behind(
+    either: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The body was told of its interruption; an error that comes later has nobody left to take it."""
+
+    def waits(state: ThreadState) -> Replies:
+        yield either.gate.here()
+
+    thread = either.start(waits)
+    execution_id = began(thread.submit("go").result(PATIENCE_S))
+    arrived = either.gate.arrival()
+    thread.interrupt(execution_id).result(PATIENCE_S)
+    assert ended(thread, execution_id).status == "cancelled"
+    with caplog.at_level(logging.ERROR, "treadle"):
+        arrived.go.fail(ValueError("too late to be taken"))
+        del arrived
+        gc.collect()
+
+    assert "too late to be taken" not in caplog.text
+
+
 def test_an_interrupt_ends_what_a_worker_body_waits_for(either: Scene) -> None:
     def waits_for_ever(state: ThreadState) -> Replies:
         try:
