@@ -80,6 +80,7 @@ class Scene:
         self.kind = kind
         self._agents: tuple[Made, ...] = ()
         self._options: dict[str, Any] = {}
+        self._closing = False
         self.runtime: Runtime
 
     def body(self, script: Script, **options: Any) -> Made:
@@ -87,7 +88,7 @@ class Scene:
         return KINDS[self.kind](script, **options)
 
     def open(self, *agents: Made, **options: Any) -> Runtime:
-        self._agents, self._options = agents, options
+        self._agents, self._options, self._closing = agents, options, False
         self.runtime = Runtime(
             self.store,
             agents=agents,
@@ -127,12 +128,15 @@ class Scene:
             try:
                 yield self.gate.here(brought)
             except CancelledError:
+                if self._closing:
+                    raise  # nobody is left who would let it go
                 brought = "told to stop"
             else:
                 return
 
     def close(self) -> None:
         if hasattr(self, "runtime"):
+            self._closing = True
             # Nothing that a test left running is worth waiting for.
             self.runtime.close(drain_timeout=0)
 
