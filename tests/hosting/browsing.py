@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.hosting.console_desk import Desk
 
 # The machine may be busy; nothing waits that long where it is not.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 120_000
 expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM = os.environ.get("TREADLE_CHROMIUM") or shutil.which("chromium") or "/usr/bin/chromium"
