@@ -6,7 +6,7 @@ import math
 
 from ..protocol.errors import InvalidInput, LimitExceeded, shorten
 from ..protocol.ids import check_name
-from ..protocol.limits import REASON_LENGTH_MAX, TAG_LENGTH_MAX, TAGS_MAX
+from ..protocol.limits import REASON_LENGTH_MAX, SECONDS_MAX, TAG_LENGTH_MAX, TAGS_MAX
 from ..protocol.receipts import followed
 from ..protocol.values import check_value
 from .waiting import Await
@@ -39,10 +39,12 @@ def check_seconds(name: str, seconds: object) -> float | None:
     """Return a duration as a float. Raises: InvalidInput: `invalid_timeout`."""
     if seconds is None:
         return None
-    if type(seconds) in (int, float) and 0 < seconds < 10**9 and math.isfinite(seconds):  # type: ignore[operator, arg-type]
+    if type(seconds) in (int, float) and 0 < seconds <= SECONDS_MAX and math.isfinite(seconds):  # type: ignore[operator, arg-type]
         return float(seconds)  # type: ignore[arg-type]
     raise InvalidInput(
-        f"{name} is seconds above 0, not {shorten(seconds)}", code="invalid_timeout", value=shorten(seconds)
+        f"{name} is seconds above 0, at most {SECONDS_MAX}, not {shorten(seconds)}",
+        code="invalid_timeout",
+        value=shorten(seconds),
     )
 
 

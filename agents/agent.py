@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, Generic, Literal, TypeVar, cast, overload
 
@@ -14,7 +13,7 @@ from ..actors.fence import ExecutionFenced
 from ..actors.passes import describe_error
 from ..protocol.errors import CallerError, InvalidInput, shorten
 from ..protocol.ids import check_id
-from ..protocol.limits import ERROR_TYPE_MAX
+from ..protocol.limits import ERROR_TYPE_MAX, SECONDS_MAX
 from .thread_state import ThreadState
 
 if TYPE_CHECKING:
@@ -216,6 +215,6 @@ def _check_timeout(timeout: float | None) -> float | None:
     if timeout is None:
         return None
     # `type` on purpose: True is no number of seconds.
-    if type(timeout) not in {int, float} or not 0 < timeout <= sys.float_info.max:
-        raise _refuse("timeout", "a finite number of seconds above 0", timeout)
+    if type(timeout) not in {int, float} or not 0 < timeout <= SECONDS_MAX:
+        raise _refuse("timeout", f"a number of seconds above 0, at most {SECONDS_MAX}", timeout)
     return float(timeout)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..protocol.open_calls import STOPPED_BY_USER
+from .bounds import Count, Seconds
 from .hook import Hook
 from .side import Side
 from .variable import Env
@@ -44,14 +45,14 @@ class Agent(BaseModel):
     name: str = ""
     side_a: Side
     side_b: Side = Field(default_factory=lambda: Side(human=True))
-    max_session_turns: int | None = Field(default=None, ge=1)
+    max_session_turns: Count | None = None
     description: str = ""
     tool_description: str = ""
     expose_as_tool: bool = False
     primary: bool = True
     env: Env = Field(default_factory=dict, repr=False)
     hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
-    timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    timeout: Seconds | None = None
     steerable: bool = True
     on_lost: Literal["settle", "resume"] = "settle"
 

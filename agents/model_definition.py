@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidato
 
 from ..protocol.errors import shorten
 from ..protocol.values import JsonObject
+from .bounds import Attempts, Delay
 
 if TYPE_CHECKING:
     from .models.seam import LanguageModel
@@ -53,7 +54,7 @@ class Model(BaseModel):
     name: str = ""
     model: Annotated[LanguageModel | str, PlainValidator(_check_model)]
     fallbacks: Annotated[Sequence[str | Model], AfterValidator(tuple)] = ()
-    attempts: int = Field(default=2, ge=1)
-    first_delay: float = Field(default=1.0, ge=0, allow_inf_nan=False)
+    attempts: Attempts = 2
+    first_delay: Delay = 1.0
     settings: JsonObject = Field(default_factory=dict)
     vision: bool = True

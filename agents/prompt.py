@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from ..protocol.values import JsonObject
+from .bounds import Count, Size
 from .hook import Hook
 from .model_definition import Model
 from .models.seam import Reasoning, ToolChoice
@@ -153,8 +154,8 @@ class Prompt(BaseModel):
     ] = ()
     env: Env = Field(default_factory=dict, repr=False)
     reasoning: Reasoning | None = None
-    recent_image_threshold: int = Field(default=10, ge=0)
-    history_limit: int | None = Field(default=None, ge=1)
+    recent_image_threshold: Size = 10
+    history_limit: Count | None = None
     provider_options: JsonObject = Field(default_factory=dict)
     hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
 

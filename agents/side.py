@@ -6,6 +6,7 @@ from typing import Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from .bounds import Count
 from .handler import Handler
 from .prompt import Prompt
 
@@ -56,7 +57,7 @@ class Side(BaseModel):
     stop_on_response: bool = True
     stop_tool: str | None = Field(default=None, min_length=1)
     stop_tool_response_property: str | None = Field(default=None, min_length=1)
-    max_steps: int | None = Field(default=None, ge=1)
+    max_steps: Count | None = None
     session_stop: Binding | None = None
     session_fail: Binding | None = None
     session_status: Binding | None = None

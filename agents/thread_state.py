@@ -6,7 +6,6 @@ yet; they will be further ones.
 
 from __future__ import annotations
 
-import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
@@ -14,6 +13,7 @@ from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_key
+from ..protocol.limits import SECONDS_MAX
 from ..protocol.values import JsonObject, Value, check_thread_value, check_value
 from .at_rest import RestAccess, ThreadAccess
 from .execution_state import ExecutionState
@@ -169,7 +169,7 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
         """Wait on the runtime's clock, so that an interrupt ends it at once and a fake clock drives it.
 
         Args:
-            seconds: finite, at least 0.
+            seconds: from 0 to 1e9.
 
         Returns:
             A reply after that time. Fails with:
@@ -177,8 +177,8 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
             ExecutionCancelled: the execution is or was interrupted.
         """
         # `type` on purpose: True is no number of seconds.
-        if type(seconds) not in {int, float} or not 0 <= seconds <= sys.float_info.max:
-            why = f"seconds must be a finite number of at least 0, not {shorten(seconds)}"
+        if type(seconds) not in {int, float} or not 0 <= seconds <= SECONDS_MAX:
+            why = f"seconds must be a number from 0 to {SECONDS_MAX}, not {shorten(seconds)}"
             return Reply.failed(InvalidInput(why, code="invalid_value", value=shorten(seconds)))
         if self._execution is None:
             return Reply.failed(_at_rest("sleep"))

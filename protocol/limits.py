@@ -43,8 +43,10 @@ INBOX_FAIL_ROWS: Final = 256  # rows a batch when a terminated thread's inbox is
 DELETE_ROWS: Final = 1_000  # rows a batch when a deleted thread's contents are removed
 JOURNAL_PAGE: Final = 256  # events read in one go by a subscription
 HISTORY_TAIL: Final = 64  # messages that come with a dispatch; older pages are read on the spot
+SECONDS_MAX: Final = 1_000_000_000  # of any duration: 31 years, which every timer can wait
 PAGE_MAX: Final = 1_000  # items in one page of messages, executions or threads
 PAGE_DEFAULT: Final = 100  # contract D.3
+LONG_POLL_S: Final = 60.0  # that an answer may wait for an execution's end; what stands between often cuts longer ones
 PAGE_BYTES: Final = 4 * MIB  # of one page of messages or executions over HTTP; a larger item goes alone
 
 WATCH_FRAMES_MAX: Final = 256  # frames kept for the watchers of one thread; one further behind reads the journal

@@ -10,7 +10,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ...protocol.errors import CallerError, InvalidInput, shorten
-from ...protocol.limits import FIRST_CHUNK_TIMEOUT_S, RETRY_AFTER_MAX_S, STALL_TIMEOUT_S, STREAM_CLOSE_TIMEOUT_S
+from ...protocol.limits import (
+    FIRST_CHUNK_TIMEOUT_S,
+    RETRY_AFTER_MAX_S,
+    SECONDS_MAX,
+    STALL_TIMEOUT_S,
+    STREAM_CLOSE_TIMEOUT_S,
+)
 from .collecting import Collector
 from .errors import ModelError
 from .patience import Overdue, within
@@ -133,7 +139,7 @@ def _wait(error: ModelError, resolved: ResolvedModel, number: int) -> float | No
     said = error.retry_after
     if said is not None and math.isfinite(said) and said > 0:
         return said if said <= RETRY_AFTER_MAX_S else None
-    return float(resolved.first_delay * 2 ** (number - 1))
+    return min(resolved.first_delay * 2.0 ** (number - 1), SECONDS_MAX)
 
 
 class _Attempt:

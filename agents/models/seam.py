@@ -8,9 +8,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from ...protocol.errors import InvalidInput, shorten
+from ..bounds import Count
 
 __all__ = [
     "Attachment",
@@ -49,7 +50,7 @@ class Reasoning(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     effort: str | None = None
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: Count | None = None
     exclude: bool = False
     include: bool = False
 
