@@ -207,7 +207,11 @@ def _look_at_requests(runtime: Runtime, ledger: Ledger, findings: Findings) -> N
         thread, answers = runtime.thread(name), ledger.answers(asked)
         accepted = [op.id for op in answers if op.receipt == "accepted"]
         unsure = [op.id for op in answers if not op.answered or op.error is not None]
-        now = thread.respond(asked, "late").result(PATIENCE_S)
+        try:
+            now = thread.respond(asked, "late").result(PATIENCE_S)
+        except ThreadNotFound:
+            findings.must(ledger.fate(name, "delete") is not False, "only a deleted thread is gone", (asked, name))
+            continue
         findings.must(now != "accepted", "no request of a dead process is pending", (asked, now))
         findings.must(len(accepted) <= 1, "a request is answered once", (asked, answers))
         findings.must(
