@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,6 +29,10 @@ def test_a_coroutine_runs_on_the_loop_for_whoever_asks(declared: Declared) -> No
     assert declared(script).play().error is None
     errands = declared.rest().scene.errands
     assert errands.run(lambda: sum_of(3, 4), ends_with_interrupt=True).result(PATIENCE_S) == 7
+    # Who waits for a reply may be told of it before the errands are: they are behind this.
+    told = threading.Event()
+    declared.runtime._parts().loop.submit(told.set)
+    assert told.wait(PATIENCE_S)
     assert not errands._running
 
 
