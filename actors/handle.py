@@ -299,8 +299,9 @@ class Thread(ThreadReads):
         """Answer a request of the live execution (`state().pending_requests`); the first answer is the one.
 
         Returns:
-            `accepted` (durable, and its body gets it), `already_resolved` (also for the same answer again), `timed_out`, `cancelled` (its execution was
-            interrupted or is over) or `not_found`. Fails with InvalidInput or LimitExceeded: `value` is no JSON data.
+            `accepted` (durable, and its body gets it), `already_resolved` (also for the same answer again), `timed_out`,
+            `cancelled` (its execution was interrupted or is over) or `not_found`. Fails with InvalidInput or
+            LimitExceeded: `value` is no JSON data.
         """
 
         def make() -> tuple[Trigger, int]:
