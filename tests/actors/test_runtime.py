@@ -424,9 +424,10 @@ def test_closing_blocks_no_event_loop(store: MemoryStore) -> None:
     assert asyncio.run(host()) > 1
 
 
-def test_a_runtime_whose_callers_loop_was_closed_says_so(store: MemoryStore) -> None:
+def test_a_runtime_whose_callers_loop_was_closed_says_so(store: MemoryStore, fake_clock: FakeClock) -> None:
     loop = asyncio.new_event_loop()
-    hosted = Runtime(store, agents=[quiet])
+    # On a clock that stands still: a loop that nobody runs would be found silent in time.
+    hosted = Runtime(store, agents=[quiet], clock=fake_clock)
     loop.run_until_complete(hosted.__aenter__())
     thread = hosted.create_thread(quiet).result(GUARD_S)
     assert hosted.ready() == (True, [])
