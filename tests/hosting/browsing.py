@@ -33,6 +33,7 @@ NO_BROWSER = (
 _FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
+    "--disable-dev-shm-usage",  # in a container it has 64 MiB, and a page that needs more dies
 ]
 
 
