@@ -1,6 +1,7 @@
 // Speaks HTTP with the server: token, problems, repeats under one id. Draws nothing.
 
 const TOKEN = "treadle-token";
+const SENDABLE = /^[\x21-\x7e]+$/; // what a header can hold of a token
 const WAITS = [250, 500, 1000, 2000, 4000, 5000];
 
 /** The server said no: `code` is stable, the message is for people. */
@@ -32,6 +33,19 @@ export const backoff = (attempt) => WAITS[Math.min(attempt, WAITS.length - 1)] *
 // Beside where the page is, so that an app mounted below a prefix works too.
 export const address = (path) => new URL(path, new URL(".", document.baseURI));
 
+/** What the browser stores of that kind; where it may store nothing, what is remembered ends with the page. */
+export function storage(kind) {
+  try {
+    window[kind].getItem("");
+    return window[kind];
+  } catch {
+    const kept = new Map();
+    return { getItem: (key) => kept.get(key) ?? null, setItem: (key, value) => kept.set(key, value), removeItem: (key) => kept.delete(key) };
+  }
+}
+
+const tab = storage("sessionStorage");
+
 export class Api {
   #asking = null;
 
@@ -41,18 +55,18 @@ export class Api {
   }
 
   get token() {
-    return sessionStorage.getItem(TOKEN);
+    return tab.getItem(TOKEN);
   }
 
   forget() {
-    sessionStorage.removeItem(TOKEN);
+    tab.removeItem(TOKEN);
   }
 
   async #authorise(used) {
     // Somebody else may have asked meanwhile; then the new token is tried first.
     if (this.token !== used) return;
     this.#asking ??= this.askToken(used !== null).then((token) => {
-      sessionStorage.setItem(TOKEN, token);
+      tab.setItem(TOKEN, token);
       this.#asking = null;
     });
     await this.#asking;
@@ -62,6 +76,10 @@ export class Api {
   async fetch(path, { method = "GET", body, key, headers = {}, signal } = {}) {
     for (;;) {
       const used = this.token;
+      if (used && !SENDABLE.test(used)) {
+        await this.#authorise(used); // no server knows it
+        continue;
+      }
       const sent = { Accept: "application/json", ...headers };
       if (used) sent.Authorization = `Bearer ${used}`;
       if (body !== undefined) sent["Content-Type"] = "application/json";

@@ -1,6 +1,6 @@
 // Starts the console: what is open by address, dialogs, keys, colours, and the state of the connection.
 
-import { Api } from "./api.js";
+import { Api, storage } from "./api.js";
 import { Changes } from "./changes.js";
 import { $, announce, setAttribute, setText } from "./dom.js";
 import { ThreadList } from "./list.js";
@@ -8,6 +8,7 @@ import { ThreadPage } from "./thread_page.js";
 
 const THEMES = { system: "Colours: as the system", light: "Colours: light", dark: "Colours: dark" };
 
+const kept = storage("localStorage");
 const api = new Api(askToken);
 const list = new ThreadList(api);
 const links = { list: "connecting", thread: null };
@@ -108,6 +109,8 @@ for (const [id, name, other] of [["tab-talk", "talk", "tab-work"], ["tab-work", 
 
 // A new thread
 
+let isCreating = false;
+
 async function newThread() {
   $("agents").replaceChildren();
   setText($("new-error"), "");
@@ -121,6 +124,8 @@ async function newThread() {
 $("new-thread").addEventListener("click", newThread);
 $("new-form").addEventListener("submit", async (event) => {
   event.preventDefault();
+  if (isCreating) return; // pressed twice
+  isCreating = true;
   const body = { agent_id: $("new-agent").value.trim() };
   if ($("new-id").value.trim()) body.thread_id = $("new-id").value.trim();
   try {
@@ -132,6 +137,8 @@ $("new-form").addEventListener("submit", async (event) => {
     $("composer-text").focus();
   } catch (error) {
     setText($("new-error"), error instanceof SyntaxError ? `The arguments are no JSON: ${error.message}` : error.message);
+  } finally {
+    isCreating = false;
   }
 });
 
@@ -139,13 +146,13 @@ $("new-form").addEventListener("submit", async (event) => {
 
 for (const button of document.querySelectorAll("[data-close]")) button.addEventListener("click", () => button.closest("dialog").close());
 $("help").addEventListener("click", () => $("help-dialog").showModal());
-$("single-keys").checked = localStorage.getItem("treadle-keys") !== "off";
-$("single-keys").addEventListener("change", () => localStorage.setItem("treadle-keys", $("single-keys").checked ? "on" : "off"));
+$("single-keys").checked = kept.getItem("treadle-keys") !== "off";
+$("single-keys").addEventListener("change", () => kept.setItem("treadle-keys", $("single-keys").checked ? "on" : "off"));
 
 // Colours
 
 function theme(name) {
-  localStorage.setItem("treadle-theme", name);
+  kept.setItem("treadle-theme", name);
   setAttribute(document.documentElement, "data-theme", name === "system" ? null : name);
   setAttribute($("theme"), "aria-label", THEMES[name]);
   $("theme").title = THEMES[name];
@@ -153,11 +160,11 @@ function theme(name) {
 
 $("theme").addEventListener("click", () => {
   const names = Object.keys(THEMES);
-  const next = names[(names.indexOf(localStorage.getItem("treadle-theme")) + 1) % names.length];
+  const next = names[(names.indexOf(kept.getItem("treadle-theme")) + 1) % names.length];
   theme(next);
   announce(THEMES[next]);
 });
-theme(THEMES[localStorage.getItem("treadle-theme")] ? localStorage.getItem("treadle-theme") : "system");
+theme(THEMES[kept.getItem("treadle-theme")] ? kept.getItem("treadle-theme") : "system");
 
 // Keys
 
