@@ -5,6 +5,8 @@ import { ago, fully } from "./format.js";
 import { STATES } from "./words.js";
 
 const PAGE = 60;
+const SOUGHT = 1000; // threads of a page that is looked through for a filter
+const SOUGHT_MOST = 5000;
 const LOOKUPS = 4; // threads unknown until now that are asked for at once
 
 export class ThreadList {
@@ -17,12 +19,20 @@ export class ThreadList {
   #wanted = [];
   #lookups = 0;
   #loaded = 0;
+  #isThere = false; // whether an answer came, so that an empty list is one
+  #room = PAGE; // rows that are drawn
+  #seeking = null;
   #failed = "";
   #draw = batched(() => this.#render());
 
   constructor(api) {
     this.#api = api;
-    $("filter").addEventListener("input", this.#draw);
+    $("filter").addEventListener("input", () => {
+      this.#room = PAGE;
+      this.#draw();
+      clearTimeout(this.#seeking);
+      this.#seeking = setTimeout(() => this.#seek(), 200);
+    });
     $("more-threads").addEventListener("click", () => this.more());
     for (const button of document.querySelectorAll(".filters [data-state]")) {
       button.addEventListener("click", () => this.#show(button.dataset.state));
@@ -38,15 +48,30 @@ export class ThreadList {
   async load() {
     this.#loaded += 1;
     await this.#page(null, true);
+    await this.#seek();
   }
 
   async more() {
-    if (this.#next) await this.#page(this.#next, false);
+    this.#room += PAGE;
+    if (this.#next && this.#shown().length < this.#room) await this.#page(this.#next, false, $("filter").value.trim() ? SOUGHT : PAGE);
+    this.#draw();
   }
 
-  async #page(after, fresh) {
+  /** Look for what the filter says beyond the pages that are here. */
+  async #seek() {
     const load = this.#loaded;
-    const query = new URLSearchParams({ order: "activity", limit: PAGE });
+    const text = $("filter").value;
+    while (text.trim() && this.#next && this.#shown().length < PAGE && this.#threads.size < SOUGHT_MOST) {
+      const before = this.#next;
+      await this.#page(before, false, SOUGHT);
+      // Somebody types on, or the server is away.
+      if (load !== this.#loaded || text !== $("filter").value || before === this.#next) return;
+    }
+  }
+
+  async #page(after, fresh, limit = PAGE) {
+    const load = this.#loaded;
+    const query = new URLSearchParams({ order: "activity", limit });
     if (this.#state) query.set("state", this.#state);
     if (after) query.set("after", after);
     try {
@@ -59,6 +84,7 @@ export class ThreadList {
         if (!this.#threads.has(one.id)) this.#threads.set(one.id, { ...one, rank });
       }
       this.#next = page.next;
+      this.#isThere = true;
       this.#failed = "";
     } catch (error) {
       if (load === this.#loaded && fresh && !this.#threads.size) this.#failed = error.message;
@@ -119,7 +145,7 @@ export class ThreadList {
 
   /** Return the id of the thread beside the chosen one, or null at an end. */
   beside(step) {
-    const shown = this.#shown();
+    const shown = this.#shown().slice(0, this.#room);
     const place = shown.findIndex((one) => one.id === this.#chosen);
     if (place < 0) return shown[0]?.id ?? null;
     return shown[place + step]?.id ?? null;
@@ -131,6 +157,7 @@ export class ThreadList {
 
   #show(state) {
     this.#state = state;
+    this.#room = PAGE;
     for (const button of document.querySelectorAll(".filters [data-state]")) {
       button.setAttribute("aria-pressed", String(button.dataset.state === state));
     }
@@ -146,7 +173,8 @@ export class ThreadList {
   }
 
   #render() {
-    const shown = this.#shown();
+    const all = this.#shown();
+    const shown = all.slice(0, this.#room);
     keep($("thread-list"), shown, (one) => one.id, () => 0, (one) => this.#row(one));
     let child = $("thread-list").firstElementChild;
     for (const one of shown) {
@@ -155,9 +183,16 @@ export class ThreadList {
     }
     const running = [...this.#threads.values()].filter((one) => one.status.state === "running").length;
     setText($("thread-count"), running ? `${running} running` : "");
-    $("more-threads").hidden = !this.#next;
-    $("thread-empty").hidden = shown.length > 0;
-    setText($("thread-empty"), this.#failed || (this.#threads.size ? "No thread fits the filter." : "No threads yet."));
+    $("more-threads").hidden = !this.#next && all.length === shown.length;
+    $("thread-empty").hidden = shown.length > 0 || !(this.#isThere || this.#failed);
+    setText($("thread-empty"), this.#failed || this.#nothing());
+  }
+
+  #nothing() {
+    if ($("filter").value.trim() && this.#threads.size) {
+      return this.#next ? `None of the latest ${this.#threads.size} threads fits the filter.` : "No thread fits the filter.";
+    }
+    return this.#state ? `No thread is ${this.#state}.` : "No threads yet.";
   }
 
   #row(one) {
@@ -173,6 +208,7 @@ export class ThreadList {
     const [dot, name, age, sub, state] = link.children;
     setAttribute(dot, "data-state", one.status.state);
     setText(name, one.id);
+    setAttribute(link, "title", [one.id, one.agent_id, one.user_id].filter(Boolean).join(" · "));
     setText(age, ago(one.status.since));
     age.title = fully(one.status.since);
     setText(sub, [one.agent_id, one.user_id].filter(Boolean).join(" · "));
