@@ -3,9 +3,15 @@
 import { $, announce, h, keep, setText } from "./dom.js";
 import { newId } from "./api.js";
 import { clip } from "./format.js";
-import { failed, said, since, VERBS } from "./words.js";
+import { failed, said, SENDING, since, VERBS } from "./words.js";
 
 const KEPT = 4;
+
+/** The last few; and whatever has no answer yet or was not taken, whose text is nowhere else. */
+function recent(entries) {
+  let over = entries.length - KEPT;
+  return entries.filter((one) => over <= 0 || one.isOpen || one.back || (over -= 1) < 0);
+}
 
 export class Composer {
   #send;
@@ -69,6 +75,7 @@ export class Composer {
     const { label, placeholder, hint } = VERBS[this.verb];
     setText($("send"), label);
     setText($("verb-hint"), hint);
+    $("verb-hint").title = hint;
     $("composer-text").placeholder = placeholder;
   }
 
@@ -82,9 +89,8 @@ export class Composer {
     const field = $("composer-text");
     const text = field.value.trim();
     if (!text) return;
-    const entry = { id: newId(), thread: this.#thread, verb: this.verb, text, outcome: { code: "sending", text: "", tone: "" }, inputs: null, back: false };
-    const kept = this.#receipts.get(entry.thread) ?? [];
-    this.#receipts.set(entry.thread, [...kept, entry].slice(-KEPT));
+    const entry = { id: newId(), thread: this.#thread, verb: this.verb, text, outcome: SENDING, back: false, isOpen: true };
+    this.#receipts.set(entry.thread, recent([...(this.#receipts.get(entry.thread) ?? []), entry]));
     field.value = "";
     this.#fit();
     this.#redraw();
@@ -99,6 +105,7 @@ export class Composer {
       entry.outcome = failed(error);
       entry.back = true;
     }
+    entry.isOpen = false;
     announce(`${VERBS[entry.verb].label}: ${entry.outcome.code}. ${entry.outcome.text}`);
     this.#redraw();
   }

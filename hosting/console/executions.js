@@ -2,7 +2,7 @@
 
 import { $, h, keep, setText } from "./dom.js";
 import { at, duration, fully, machine, short, words } from "./format.js";
-import { CAUSES, OUTCOMES } from "./words.js";
+import { CAUSES, OUTCOMES, SENDING } from "./words.js";
 
 const ACTIVITY = 6; // lines of what the live execution does
 
@@ -18,7 +18,7 @@ export class Executions {
   }
 
   forget() {
-    this.#outcomes.clear();
+    this.#outcomes = new Map(); // what is still asked for another thread fills the old one
   }
 
   render(model) {
@@ -32,10 +32,12 @@ export class Executions {
 
   /** Interrupt an execution, and show what became of that where it was asked. */
   async interrupt(id, redraw) {
-    this.#outcomes.set(id, { code: "sending", text: "", tone: "" });
+    const outcomes = this.#outcomes;
+    if (outcomes.get(id)?.code === SENDING.code) return; // pressed twice
+    outcomes.set(id, SENDING);
     redraw();
-    this.#outcomes.set(id, await this.#interrupt(id, (waiting) => {
-      this.#outcomes.set(id, waiting);
+    outcomes.set(id, await this.#interrupt(id, (waiting) => {
+      outcomes.set(id, waiting);
       redraw();
     }));
     redraw();
@@ -54,7 +56,7 @@ export class Executions {
 
   #item(record, model, old) {
     const live = model.active?.execution_id === record.execution_id ? model.active : null;
-    const phase = live ? (live.phase === "running" && model.pending.size ? "waiting for an answer" : live.phase) : null;
+    const phase = live ? (live.phase === "running" && model.pending.size ? (model.pending.size > 1 ? `waiting for ${model.pending.size} answers` : "waiting for an answer") : live.phase) : null;
     const took = record.finished_at
       ? h("span", { class: "took", text: duration(record.finished_at - record.started_at) })
       : live && h("span", { class: "took", "data-since": record.started_at });

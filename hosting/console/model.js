@@ -27,7 +27,7 @@ export class ThreadModel {
     this.hasOlder = false;
     this.executions = new Map(); // execution id -> record, newest first when listed
     this.hasOlderExecutions = false;
-    this.drafts = new Map(); // message id -> words of a message that is not stored yet
+    this.drafts = new Map(); // message id -> pieces of a message that is not stored yet
     this.notes = []; // what happened between messages
     this.activity = []; // steps, model requests and tools of the live execution
     this.inputs = new Map(); // input or control id -> what became of it
@@ -74,7 +74,7 @@ export class ThreadModel {
       const known = this.executions.get(record.execution_id);
       // What a frame has settled meanwhile is newer than a page that still shows it active.
       if (!known || known.status === "active" || record.status !== "active") {
-        this.executions.set(record.execution_id, record);
+        this.executions.set(record.execution_id, { lost_at: known?.lost_at, ...record });
       }
     }
     this.hasOlderExecutions = hasMore;
@@ -190,6 +190,9 @@ export class ThreadModel {
   }
 }
 
+// A user's own words stay as they are; `aborted_by_user` says nothing more.
+const because = (reason) => (reason && reason !== "aborted_by_user" ? `: ${/^[a-z_]+$/.test(reason) ? reason.replaceAll("_", " ") : reason}` : "");
+
 const COMMITTED = {
   THREAD_EXECUTION_STARTED(event, past) {
     if (past) return;
@@ -215,8 +218,11 @@ const COMMITTED = {
     this.over(event.execution_id);
   },
   THREAD_EXECUTION_LOST(event, past) {
-    if (past) return;
     const known = this.executions.get(event.execution_id);
+    if (past) {
+      if (known) this.executions.set(event.execution_id, { ...known, lost_at: event.created_at }); // which no page says
+      return;
+    }
     if (known) {
       const { boot_id, last_sequence, cause, dispatched, leftovers } = event;
       this.executions.set(event.execution_id, {
@@ -228,7 +234,7 @@ const COMMITTED = {
   },
   THREAD_EXECUTION_INTERRUPTED(event, past) {
     const who = { user: "Interrupted by a user", system: "Interrupted by the system", parent: "Interrupted by its parent", deadline: "Its time was over" };
-    this.note(event.created_at, event.cursor, "interrupt", event.reason ? `${who[event.source]}: ${event.reason}` : who[event.source], { execution: event.execution_id });
+    this.note(event.created_at, event.cursor, "interrupt", who[event.source] + because(event.reason), { execution: event.execution_id });
     if (past) return;
     if (this.active?.execution_id === event.execution_id) this.active = { ...this.active, phase: "stopping" };
     if (event.hold) this.held = true;
@@ -242,8 +248,7 @@ const COMMITTED = {
     this.note(event.created_at, event.cursor, "withdrawn", "A waiting input was withdrawn");
   },
   HOLD_CHANGED(event, past) {
-    const said = event.reason && event.reason !== "aborted_by_user" ? `: ${event.reason.replaceAll("_", " ")}` : "";
-    this.note(event.created_at, event.cursor, "hold", event.held ? `Held${said}` : "The hold was lifted");
+    this.note(event.created_at, event.cursor, "hold", event.held ? `Held${because(event.reason)}` : "The hold was lifted");
     if (!past) this.held = event.held;
   },
   THREAD_TERMINATED(event) {
@@ -271,14 +276,14 @@ function chunk(kind) {
     if (this.messages.some((one) => one.id === frame.message_id)) return;
     let draft = this.drafts.get(frame.message_id);
     if (!draft) {
-      draft = { id: frame.message_id, depth: frame.depth ?? 0, text: "", reasoning: "", broken: !this.fromStart, version: 0 };
+      draft = { id: frame.message_id, depth: frame.depth ?? 0, text: [], reasoning: [], broken: !this.fromStart, version: 0 };
       this.drafts.set(frame.message_id, draft);
     }
     if (draft.broken) {
       draft.broken = false;
-      draft[kind] += draft[kind] ? " […] " : "[…] ";
+      draft[kind].push(draft[kind].length ? " […] " : "[…] ");
     }
-    draft[kind] += frame.chunk;
+    draft[kind].push(frame.chunk);
     draft.version += 1;
   };
 }

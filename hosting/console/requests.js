@@ -3,6 +3,7 @@
 import { $, h, keep } from "./dom.js";
 import { pretty, words } from "./format.js";
 import { said } from "./executions.js";
+import { SENDING } from "./words.js";
 
 let cards = 0; // ids of requests may hold what ids of elements may not
 
@@ -32,7 +33,7 @@ export class Requests {
   }
 
   forget() {
-    this.#outcomes.clear();
+    this.#outcomes = new Map(); // what is still asked for another thread fills the old one
   }
 
   /** What went well needs no card any more: something else is done by now. */
@@ -57,11 +58,12 @@ export class Requests {
   }
 
   async #send(request, value) {
-    this.#outcomes.set(request.request_id, { request, outcome: { code: "sending", text: "", tone: "" } });
+    const outcomes = this.#outcomes;
+    outcomes.set(request.request_id, { request, outcome: SENDING });
     this.#redraw();
     const outcome = await this.#answer(request.request_id, value);
     // What did not arrive can be given again.
-    this.#outcomes.set(request.request_id, { request, outcome });
+    outcomes.set(request.request_id, { request, outcome });
     this.#redraw();
   }
 

@@ -9,9 +9,10 @@ import { ThreadModel } from "./model.js";
 import { Requests } from "./requests.js";
 import { ThreadSocket } from "./socket.js";
 import { Transcript } from "./transcript.js";
-import { failed, OUTCOMES, said, STATES } from "./words.js";
+import { failed, OUTCOMES, said, SENDING, STATES } from "./words.js";
 
 const PAGE = 100;
+const CHOOSE = "Choose a thread, or start a new one.";
 const ALL = "include_silent=true&max_depth=64";
 
 export class ThreadPage {
@@ -23,6 +24,8 @@ export class ThreadPage {
   #open = null;
   #draw = batched(() => this.#render());
   #spoken = null;
+  #asked = new Set(); // stops and resumes without an answer yet
+  #missed = new Map(); // thread id -> what became of a control while another thread was looked at
 
   /** `link(state)` is told of the thread's connection. */
   constructor(api, list, link) {
@@ -59,6 +62,7 @@ export class ThreadPage {
     this.#socket = this.#open = this.#model = null;
     $("thread").hidden = $("work").hidden = true;
     $("nothing").hidden = false;
+    setText($("nothing").firstElementChild, CHOOSE);
     this.#link(null);
   }
 
@@ -71,13 +75,15 @@ export class ThreadPage {
     this.executions.forget();
     this.requests.forget();
     this.composer.open(id);
-    this.#outcome(null);
+    this.#outcome(this.#missed.get(id) ?? null);
+    this.#missed.delete(id);
     $("nothing").hidden = true;
     $("thread").hidden = $("work").hidden = false;
     $("explain").open = false;
-    for (const part of ["transcript", "executions", "requests"]) $(part).replaceChildren();
+    for (const part of ["transcript", "executions", "requests", "explain-body"]) $(part).replaceChildren();
     this.transcript.toEnd();
     setText($("thread-id"), id);
+    $("thread-id").title = id;
     this.#draw();
     await this.#load(model, this.#open.signal);
   }
@@ -170,6 +176,7 @@ export class ThreadPage {
       status.title = `Since ${fully(since)}`;
     }
     setText($("thread-meta"), [model.agent, model.user].filter(Boolean).join(" · "));
+    setAttribute($("thread-meta"), "title", $("thread-meta").textContent);
     $("held").hidden = !model.held;
     $("ended").hidden = model.terminated === null;
     $("stop").disabled = model.terminated !== null;
@@ -240,15 +247,29 @@ export class ThreadPage {
   }
 
   async #control(verb) {
-    if (!this.#model || this.#model.terminated !== null) return;
-    this.#outcome({ code: "sending", text: "", tone: "" });
+    const model = this.#model;
+    const key = model && `${verb} ${model.id}`;
+    // Pressed twice it is meant once: the second resume would be told that the first one runs.
+    if (!model || model.terminated !== null || this.#asked.has(key)) return;
+    this.#asked.add(key);
+    this.#outcome(SENDING);
+    let outcome;
     try {
       const answer = await this.#api.call(this.#path(`/${verb}`), { method: "POST", also: [409] });
-      this.#outcome(said(this.#receipt(answer).disposition, answer, verb));
+      outcome = said(this.#receipt(answer).disposition, answer, verb);
     } catch (error) {
-      this.#outcome(failed(error));
+      outcome = failed(error);
     }
-    announce(`${verb === "stop" ? "Stop" : "Resume"}: ${$("thread-outcome").textContent}`);
+    this.#asked.delete(key);
+    const isHere = model.id === this.id;
+    if (isHere) this.#outcome(outcome);
+    else this.#missed.set(model.id, outcome);
+    announce(`${verb === "stop" ? "Stop" : "Resume"}${isHere ? "" : ` of ${model.id}`}: ${outcome.code}. ${outcome.text}`);
+  }
+
+  /** Say that more of a thread could not be fetched, unless another one is looked at by now. */
+  #lacks(model, error) {
+    if (model === this.#model) this.#outcome(failed(error));
   }
 
   async #answer(request, value) {
@@ -263,7 +284,7 @@ export class ThreadPage {
   }
 
   async #withdraw(message) {
-    const input = this.#model.inputOf(message.id);
+    const input = this.#model?.inputOf(message.id);
     try {
       if (input) {
         const { status } = await this.#api.call(this.#path(`/inbox/${encodeURIComponent(input)}`), { method: "DELETE" });
@@ -285,7 +306,7 @@ export class ThreadPage {
       model.older(page.messages, page.has_more);
       this.#draw();
     } catch (error) {
-      this.#outcome(failed(error));
+      this.#lacks(model, error);
     }
   }
 
@@ -296,20 +317,22 @@ export class ThreadPage {
       model.records(page.executions, page.has_more);
       this.#draw();
     } catch (error) {
-      this.#outcome(failed(error));
+      this.#lacks(model, error);
     }
   }
 
   async #explain() {
-    if (!$("explain").open || !this.#model) return;
+    const model = this.#model;
+    if (!$("explain").open || !model) return;
     try {
       const told = await this.#api.call(this.#path("/explain"));
+      if (model !== this.#model) return;
       const rows = Object.entries(told).filter(([name, value]) => value !== null && value !== false && value !== 0 && !(Array.isArray(value) && !value.length) && !["thread_id", "status"].includes(name));
       $("explain-body").replaceChildren(
         h("dl", {}, ...rows.map(([name, value]) => h("div", {}, h("dt", { text: words(name) }), h("dd", {}, typeof value === "object" ? h("pre", { text: (Array.isArray(value) ? value : Object.entries(value).map(([part, one]) => `${words(part)}: ${one}`)).join("\n") }) : String(value))))),
         h("button", { type: "button", class: "small", text: "Look again", onclick: () => this.#explain() }));
     } catch (error) {
-      setText($("explain-body"), error.message);
+      if (model === this.#model) setText($("explain-body"), error.message);
     }
   }
 

@@ -4,6 +4,9 @@ import { $, h, keep, setText } from "./dom.js";
 import { at, clip, duration, fully, machine, pretty, prettyJson, short, words } from "./format.js";
 import { CAUSES, OUTCOMES } from "./words.js";
 
+const BLOCK = 2_000; // characters of a growing text that are laid out again with each piece
+const UNBROKEN = 16_000; // without a line end it is cut at a blank
+
 const versions = new WeakMap();
 
 function versionOf(message) {
@@ -147,7 +150,8 @@ export class Transcript {
     const tags = Object.entries(TAGS).map(([kind, tag]) => [kind, tag(message)]).filter(([, tag]) => tag);
     const waits = message.status === "pending";
     const outcome = h("output", { class: "outcome" });
-    const withdraw = waits && h("button", {
+    // A steer is the execution's that it was made for, and cannot be taken back.
+    const withdraw = waits && message.metadata?.source !== "steering" && h("button", {
       type: "button", class: "tiny", text: "Withdraw",
       onclick: async (event) => {
         event.target.disabled = true;
@@ -171,17 +175,43 @@ export class Transcript {
     if (old?.dataset.draft) {
       // Only the words grow: the reader's selection and place stay.
       const [reasoning, text] = old.querySelectorAll("[data-words]");
-      setText(reasoning, draft.reasoning);
-      reasoning.closest("details").hidden = !draft.reasoning;
-      setText(text, draft.text);
+      grow(reasoning, draft, draft.reasoning);
+      reasoning.closest("details").hidden = !draft.reasoning.length;
+      grow(text, draft, draft.text);
       return old;
     }
-    return h("li", { class: "entry message streaming", "data-role": "assistant", "data-draft": draft.id, "aria-busy": "true" },
+    const made = h("li", { class: "entry message streaming", "data-role": "assistant", "data-draft": draft.id, "aria-busy": "true" },
       h("div", { class: "who" }, h("span", { class: "role", text: "assistant" })),
       h("div", { class: "said" },
-        h("details", { class: "call", hidden: !draft.reasoning }, h("summary", { text: "Reasoning" }), h("pre", { "data-words": "reasoning", text: draft.reasoning })),
-        h("div", { class: "text" }, h("span", { "data-words": "text", text: draft.text }), h("span", { class: "caret", "aria-hidden": "true" }))),
+        h("details", { class: "call", hidden: !draft.reasoning.length }, h("summary", { text: "Reasoning" }), h("pre", { "data-words": "reasoning" })),
+        h("div", { class: "text" }, h("span", { "data-words": "text" }), h("span", { class: "caret", "aria-hidden": "true" }))),
       h("span", { class: "when", text: "now" }));
+    return this.#draft(draft, made);
+  }
+}
+
+const grown = new WeakMap(); // element -> {draft, count} of the pieces that it shows
+
+/** Show a text that only grows: of a long one, the last block alone changes, and not what stands above it. */
+function grow(place, draft, pieces) {
+  let known = grown.get(place);
+  if (!known || known.draft !== draft) {
+    place.replaceChildren(h("span", {}, document.createTextNode("")));
+    grown.set(place, (known = { draft, count: 0 }));
+  }
+  if (known.count === pieces.length) return;
+  let last = place.lastChild.firstChild;
+  last.appendData(pieces.slice(known.count).join(""));
+  known.count = pieces.length;
+  while (last.length > BLOCK) {
+    let cut = last.data.lastIndexOf("\n") + 1 || (last.length > UNBROKEN ? last.data.lastIndexOf(" ") + 1 : 0);
+    // A piece may be long itself, and its end may be on a line's.
+    if (cut > 2 * BLOCK) cut = last.data.indexOf("\n", BLOCK) + 1 || cut;
+    if (!cut || cut === last.length) return;
+    const rest = h("span", { text: last.data.slice(cut) });
+    last.deleteData(cut, last.length - cut);
+    place.append(rest);
+    last = rest.firstChild;
   }
 }
 

@@ -36,6 +36,8 @@ const SAYS = {
   already_delivered: () => "Too late: it was read already.",
 };
 
+export const SENDING = { code: "sending", text: "", tone: "" };
+
 const GOOD = new Set(["accepted", "queued", "withdrawn", "resumed"]);
 
 /** Return {code, text, tone} of an answer. */

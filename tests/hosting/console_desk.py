@@ -1,8 +1,8 @@
 """A service for the tests of the console, in a process of its own: `python console_desk.py DIR PORT TOKENS PREFIX`.
 
 Imported, it starts one, and starts it again on the same store and port. Its agent `clerk` says and does what its last
-message asks for: `slowly` waits in the middle of a sentence until `open_gate`, `look up` calls a tool, `refund` asks for an
-approval, `crash` fails.
+message asks for: `slowly` waits in the middle of a sentence until `open_gate`, `at length` behind 400 lines, `look up` calls
+a tool, `refund` asks for an approval, `crash` fails.
 """
 
 from __future__ import annotations
@@ -146,6 +146,11 @@ async def answer(request: ModelRequest) -> AsyncIterator[str | ToolCall]:
         yield ToolCall("call-refund", "refund", json.dumps({"number": "1003"}))
     elif "crash" in text:
         raise RuntimeError("the clerk broke")
+    elif "at length" in text:
+        for number in range(0, 400, 10):
+            yield "".join(f"line {number + rank} of a text that is longer than anybody reads\n" for rank in range(10))
+        await asyncio.wrap_future(GATE.passed())
+        yield "and its end."
     elif "slowly" in text:
         yield "First words "
         await asyncio.wrap_future(GATE.passed())

@@ -84,7 +84,7 @@ def test_a_failure_says_its_error(desk: Desk, page: Page) -> None:
     page.get_by_role("button", name="Failed", exact=True).click()
     expect(page.locator("#thread-list a")).to_have_count(1)
     page.get_by_role("button", name="Running", exact=True).click()
-    expect(page.get_by_text("No threads yet.")).to_be_visible()
+    expect(page.get_by_text("No thread is running.")).to_be_visible()
 
 
 def test_earlier_messages_and_executions_are_fetched_when_asked_for(desk: Desk, page: Page) -> None:
@@ -116,6 +116,7 @@ def test_a_steer_is_accepted_then_read_and_a_second_input_is_refused_as_busy(des
 
     expect(steered.locator(".code")).to_have_text("accepted")
     expect(messages(page).filter(has_text="shorter, please").locator(".tag")).to_have_text(["steer", "waiting"])
+    expect(page.get_by_role("button", name="Withdraw")).to_have_count(0)  # a steer cannot be taken back
     refused = send(page, "another question", verb="Send")
     expect(refused.locator(".code")).to_have_text("busy")
     expect(refused.locator(".why")).to_contain_text(execution[-8:])
