@@ -217,7 +217,7 @@ class EventSubscription(Subscription[JournalEvent]):
     __slots__ = ()
 
     def _deliver(self, item: Item) -> JournalEvent | None:
-        return item.event
+        return None if item.event is None else item.event.shown()
 
 
 class StreamSubscription(Subscription[Frame]):

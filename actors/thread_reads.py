@@ -178,6 +178,8 @@ class ThreadReads:
     def events(self, after: str | Cursor | None = None) -> EventSubscription:
         """Follow the committed events after a cursor, each once and in order; iterate with `for` or `async for`.
 
+        What is the runtime's own is an `Internal` event, and the variables that a thread was created with have no values.
+
         Args:
             after: the cursor of the last event that the reader has; None for all from the first on.
         """

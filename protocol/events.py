@@ -29,6 +29,7 @@ __all__ = [
     "InboxFailed",
     "InputQueued",
     "InputWithdrawn",
+    "Internal",
     "JournalEvent",
     "MessageAdded",
     "MessageDeleted",
@@ -64,9 +65,14 @@ class Event(BaseModel):
     type: ClassVar[str]
     code: ClassVar[int]
 
+    def shown(self) -> Event:
+        """Return what anybody outside sees of it, in this process too: itself, unless it holds what is the runtime's own."""
+        return self
+
     def to_wire(self) -> JsonObject:
-        """Return the JSON form; the digest of a repeat check stays inside."""
-        return {"type": self.type, **{key: value for key, value in self.__dict__.items() if key != "digest"}}
+        """Return the JSON form of what is shown of it; the digest of a repeat check stays inside."""
+        shown = self.shown()
+        return {"type": shown.type, **{key: value for key, value in shown.__dict__.items() if key != "digest"}}
 
 
 class ThreadCreated(Event):
@@ -81,8 +87,12 @@ class ThreadCreated(Event):
     tags: list[str]
     env: dict[str, str] | None
 
+    def shown(self) -> Event:
+        """Return it without the values of its variables, since these may be secrets."""
+        return self.model_copy(update={"env": dict.fromkeys(self.env, "")}) if self.env else self
+
     def to_wire(self) -> JsonObject:
-        """Return the JSON form; of its variables the names alone, since their values may be secrets."""
+        """Return the JSON form; of its variables the names alone."""
         return {**super().to_wire(), "env": None if self.env is None else sorted(self.env)}
 
 
@@ -241,9 +251,15 @@ class ValueChanged(Event):
     key: str
     deleted: bool
 
-    def to_wire(self) -> JsonObject:
-        """Return the JSON form; of a value of the runtime's own layers only that there is an event, so that cursors move."""
-        return {"type": "internal"} if is_internal(self.key) else super().to_wire()
+    def shown(self) -> Event:
+        """Return it, or where the value is one of the runtime's own layers only that there was something."""
+        return Internal() if is_internal(self.key) else self
+
+
+class Internal(Event):
+    """What is shown of an event that is the runtime's own, so that cursors move on without a hole. Never stored."""
+
+    type = "internal"
 
 
 class ProcessRecorded(Event):
@@ -355,6 +371,11 @@ class JournalEvent(NamedTuple):
     cursor: Cursor
     created_at: int
     event: Event
+
+    def shown(self) -> JournalEvent:
+        """Return it as anybody outside sees it."""
+        event = self.event.shown()
+        return self if event is self.event else self._replace(event=event)
 
     def to_wire(self) -> JsonObject:
         """Return the JSON form of a committed frame."""

@@ -10,6 +10,7 @@ from treadle.actors import ExecutionFenced
 from treadle.actors.own_thread import answer
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import InvalidInput
+from treadle.protocol.events import ThreadCreated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,6 +128,27 @@ def test_the_frame_of_an_internal_value_moves_the_cursor_and_shows_nothing(stage
     with thread.stream(after=first["cursor"]) as again:  # type: ignore[arg-type]
         again.next(0)
         assert [again.next(0), again.next(0)] == [internal, shown]
+
+
+def test_events_in_this_process_show_no_more_than_frames_do(stage: Enter) -> None:
+    on = stage(Puppet())
+    thread = on.thread(thread_id="t", env={"TOKEN": "hunter2"})
+    on.ask(thread.set_internal("treadle:env", {"A": "hunter2"}))
+    with thread.events() as live:
+        before = [live.next(0), live.next(0)]
+        on.ask(thread.set_internal("treadle:env", None))
+        after = live.next(0)
+    with thread.events() as replayed:
+        again = [replayed.next(0) for _ in range(3)]
+
+    assert again == [*before, after]
+    assert "hunter2" not in str(again)
+    assert "treadle:" not in str(again)
+    created, *changed = again
+    assert created is not None and isinstance(created.event, ThreadCreated)
+    assert created.event.env == {"TOKEN": ""}
+    assert [one is not None and one.event.type for one in changed] == ["internal", "internal"]
+    assert thread.get_internal("treadle:env").result() is None
 
 
 @pytest.mark.parametrize("key", ["session", "", "treadle:" + "x" * 256, 5])

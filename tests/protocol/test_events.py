@@ -72,7 +72,7 @@ def test_an_event_keeps_its_code_its_tag_and_the_order_of_its_fields(code: int) 
 
 def test_every_event_has_its_code() -> None:
     assert set(EVENT_TYPES) == set(STORED)
-    assert set(EVENT_TYPES.values()) == set(Event.__subclasses__())
+    assert set(EVENT_TYPES.values()) == set(Event.__subclasses__()) - {Internal}  # which is only shown
 
 
 @pytest.mark.parametrize("outcome", ["succeeded", "cancelled"])
