@@ -13,6 +13,7 @@ from treadle.protocol.events import (
     Event,
     ExecutionFinished,
     HoldChanged,
+    Internal,
     JournalEvent,
     MessageAdded,
     RequestTerminated,
