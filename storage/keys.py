@@ -60,13 +60,13 @@ def sequence_of(key: bytes) -> int:
 
 def id_part(given: str) -> bytes:
     """Return an id's bytes in a key; ours take half their length."""
-    if len(given) == 32 and (given.islower() or given.isdigit()):
+    if len(given) == 32:
         try:
             raw = _from_hex(given)
         except ValueError:
             return b"\x02" + given.encode()
-        # Blanks are skipped in decoding, so that fewer bytes come out.
-        if len(raw) == 16:
+        # There and back, since decoding takes capitals too and skips blanks.
+        if raw.hex() == given:
             return b"\x01" + raw
     return b"\x02" + given.encode()
 
