@@ -237,7 +237,9 @@ def test_two_browsers_on_one_thread_see_the_same(browser: Browser, desk: Desk, p
         send(other, "slowly")
         expect(page.locator("[data-draft] .text")).to_have_text("First words ")
         executions(page).first.get_by_role("button", name="Interrupt").click()
-        expect(executions(other).first.locator(".execution-status")).to_have_text("Cancelled")
+        for one in (page, other):
+            expect(executions(one).first.locator(".execution-status")).to_have_text("Cancelled")
+            expect(one.locator("[data-draft]")).to_have_count(0)
         texts = [messages(one).locator(".text").all_inner_texts() for one in (page, other)]
         assert texts[0] == texts[1]
 
