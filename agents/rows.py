@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
     from .flow import Flow, SideName
 
-__all__ = ["assistant_row", "author", "fitting", "placed", "reader", "tool_row"]
+__all__ = ["RUN_FAILED", "assistant_row", "author", "fitting", "placed", "reader", "tool_row"]
+
+RUN_FAILED: Final = "The agent run failed unexpectedly: "
+"""How the failed row begins that a loop leaves (contract F.3)."""
 
 _TRUNCATED: Final = "\n[truncated: the response was larger than a message may be]"
 

@@ -20,7 +20,7 @@ from .flow import Flow, other_side
 from .handler_turns import handler_turn, inbound
 from .handoff import take_over
 from .queued_tools import is_queued_tool, run_joined_tools
-from .rows import assistant_row
+from .rows import RUN_FAILED, assistant_row
 from .session import Session
 from .steps import model_step
 from .stop_reasons import end_with
@@ -107,7 +107,7 @@ async def _fail(flow: Flow, state: ThreadState, error: BaseException) -> NoRetur
     """Leave a failed row of the acting side, and end the execution as failed, both without secrets."""
     said = state.scene.env.redactor.text(failed_result(error).error or type(error).__name__)
     state._note(said, {"error_type": "step_execution_error", "error": type(error).__name__})  # noqa: SLF001
-    row = assistant_row(flow, flow.execution.new_id(), f"The agent run failed unexpectedly: {said}", failed=True)
+    row = assistant_row(flow, flow.execution.new_id(), RUN_FAILED + said, failed=True)
     try:
         await flow.execution.append(row)
     except TreadleError as refused:

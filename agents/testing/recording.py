@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
@@ -25,7 +26,8 @@ class Act:
     """Something that came from outside.
 
     Attributes:
-        verb: `submit`, `queue`, `steer`, `tool`, `inject`, `hold` or `resume`.
+        verb: `submit`, `instead` (a submit that interrupts what runs), `queue`, `steer`, `tool`, `inject`, `hold`, `resume`
+            or `terminate`.
         messages: what it brought.
         run: the execution that ran meanwhile, by rank; None at rest.
         at: how many messages that execution had stored when its model is to hear of it.
@@ -79,7 +81,12 @@ class Run:
     def cut_off(self, frame: JsonObject) -> None:
         """Take note that it was interrupted, or lost; the first time counts."""
         if self.cut is None:
-            self.cut, self.cut_by = len(self.rows), frame
+            settled = 0
+            if frame["type"] == "THREAD_EXECUTION_LOST":
+                # What its settling answered comes before it in the journal, and was never in the execution itself.
+                made = f"{self.execution_id}-"
+                settled = len(list(takewhile(lambda one: one["id"].startswith(made), reversed(self.stored))))
+            self.cut, self.cut_by = len(self.rows) - settled, frame
 
     def asked_at(self) -> int:
         """Return the rank of the response that is being made, or whose calls are open."""
@@ -162,6 +169,8 @@ class Recording:
             self._running = self._running and kind != "THREAD_EXECUTION_LOST"
         elif kind == "INPUT_QUEUED":
             self._queue(frame)
+        elif kind == "INPUT_WITHDRAWN":
+            self._withdraw(frame)
         elif kind == "MESSAGES_JOINED":
             self._join(frame)
         elif kind == "MESSAGE_ADDED":
@@ -170,6 +179,8 @@ class Recording:
             self._lifted = not frame["held"]
             if frame["held"]:
                 self._act("hold", [])
+        elif kind == "THREAD_TERMINATED":
+            self._act("terminate", [])
         elif self._running:
             self._note(kind, frame)
 
@@ -193,11 +204,16 @@ class Recording:
         return act
 
     def _queue(self, frame: JsonObject) -> None:
-        verb = "tool" if frame["kind"] == "tool" else frame["verb"]
+        verb = "tool" if frame["kind"] == "tool" else "instead" if frame["first"] else frame["verb"]
         act = self._act(verb, frame["messages"])
         if frame["originating_execution_id"] is not None:
             self.acts.remove(act)  # the agent itself queued it, and will again
         self._waiting[int(frame["cursor"].split(":")[1])] = act, frame["messages"]
+
+    def _withdraw(self, frame: JsonObject) -> None:
+        act, _ = self._waiting.pop(frame["row"][0])
+        if act in self.acts:
+            self.acts.remove(act)  # nobody ever read it
 
     def _join(self, frame: JsonObject) -> None:
         for row in frame["rows"]:
@@ -212,7 +228,10 @@ class Recording:
 
     def _add(self, frame: JsonObject) -> None:
         if frame["execution_id"] is None:
-            self._act("inject", [frame["message"]])
+            if not frame["message"].get(
+                "closes"
+            ):  # else the runtime itself answered what a termination kept from running
+                self._act("inject", [frame["message"]])
         else:
             self.runs[-1].store(frame["message"])
 

@@ -12,9 +12,10 @@ from ...actors.handle import Thread
 from ...actors.runtime import Runtime
 from ...storage.memory_store import MemoryStore
 from ..agent_definition import Agent
-from ..model_calls import INVALID_RESPONSE
+from ..model_calls import CALL_BYTES_MAX, INVALID_RESPONSE, SURPLUS
 from ..models.errors import ModelError
 from ..models.seam import ModelRequest, ModelResponse, ToolCall
+from ..rows import RUN_FAILED
 from .recording import Recording
 from .resting import GUARD_S, settle
 from .scripted_model import ScriptedModel
@@ -63,8 +64,9 @@ def replay(
 
     Inputs, steers, queued messages and answers to requests come when they came; what models said is said again, and the
     tools, hooks and handlers of the agents run for real. Executions that were interrupted or lost are interrupted in the
-    same step, and compared up to there. Not played: edits of messages and values set from outside. Blocks; never on an
-    event loop.
+    same step, and compared up to there. What was withdrawn never comes. A model says what was stored of what it said, so
+    a `before_create_message` hook that would change its own work again shows as a difference. Not played: edits of
+    messages and values set from outside. Blocks; never on an event loop.
 
     Args:
         recorded: a thread of an open runtime, or what was recorded of one.
@@ -217,12 +219,16 @@ class _Playing:
         thread, messages = self._thread, act.messages
         if act.verb == "submit":
             return thread.submit(list(map(_given, messages)), on_busy="queue")
+        if act.verb == "instead":
+            return thread.submit(list(map(_given, messages)), on_busy="interrupt")
         if act.verb == "steer":
             return thread.steer(self._played.runs[-1].execution_id, list(map(_given, messages)))
         if act.verb == "hold":
             return thread.stop()
         if act.verb == "resume":
             return thread.resume()
+        if act.verb == "terminate":
+            return thread.terminate()
         given = _given(messages[0])
         if act.verb == "tool":
             function = json.loads(messages[0]["tool_calls"])[0]["function"]
@@ -243,11 +249,21 @@ def _given(message: JsonObject) -> JsonObject:
 
 def _said(message: JsonObject, model: str) -> ModelResponse:
     """Return the response that a stored message came from. Raises: ModelError: it came from none, or from a failure."""
-    if message["role"] == "tool" or message.get("status") == "failed":
-        raise ModelError(f"recorded here is no response, but: {message.get('content')}", model=model)
+    text = message.get("content") or ""
+    if message.get("status") == "failed":
+        raise ModelError(text.removeprefix(RUN_FAILED), model=model)
+    if message["role"] == "tool":
+        raise ModelError(f"recorded here is no response, but: {text}", model=model)
     functions = json.loads(message["tool_calls"]) if message.get("tool_calls") else []
     calls = [ToolCall(one["id"], one["function"]["name"], one["function"]["arguments"]) for one in functions]
     if any(call.name == INVALID_RESPONSE for call in calls):
         return ModelResponse()
+    calls = [made for call in calls for made in ((call,) if call.name != SURPLUS else _surplus(call))]
     thoughts = (message.get("metadata") or {}).get("reasoning", "")
-    return ModelResponse(message.get("content") or "", thoughts, tuple(calls))
+    return ModelResponse(text, thoughts, tuple(calls))
+
+
+def _surplus(call: ToolCall) -> list[ToolCall]:
+    """Return as many calls as one that stands for those beyond the limits; the first is beyond them by its size alone."""
+    count = json.loads(call.arguments)["calls"]
+    return [ToolCall("", SURPLUS, " " * CALL_BYTES_MAX), *[ToolCall("", SURPLUS, "{}")] * (count - 1)]
