@@ -32,15 +32,12 @@ def backup(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy a store to a new directory, while a server works on it or while none
-    does.
+    """Copy a store to a new directory, while a server works on it or while none does.
 
-    The copy is the store of one moment. It is synced and checked before it
-    appears under its name, in one step; a backup that was killed leaves nothing
-    that looks like one. Nothing is ever replaced.
+    The copy is the store of one moment. It is synced and checked before it appears under its name, in one step; a backup
+    that was killed leaves nothing that looks like one. Nothing is ever replaced.
 
-    To restore: stop the server, move its directory away, and make a backup of
-    the backup in that place.
+    To restore: stop the server, move its directory away, and make a backup of the backup in that place.
 
     \b
     Examples:

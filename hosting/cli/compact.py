@@ -14,12 +14,10 @@ def compact(
     data: DataArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Give the free pages of a store back to the disk; only while no server works
-    on it.
+    """Give the free pages of a store back to the disk; only while no server works on it.
 
-    A store uses free pages again by itself; this is for one that has shrunk for
-    good. It needs room for a second copy, and the old file goes only once the
-    new one is synced and checked. A compaction that was killed is run again.
+    A store uses free pages again by itself; this is for one that has shrunk for good. It needs room for a second copy, and
+    the old file goes only once the new one is synced and checked. A compaction that was killed is run again.
 
     \b
     Examples:

@@ -4,7 +4,7 @@
 |---|---|
 | 0 | done |
 | 1 | `check` found broken invariants; `export` left a thread out; `serve` could not store the last ends |
-| 2 | the command cannot be right: an argument, a file that is there already, a thread that is not |
+| 2 | the command cannot be right: an argument, a file that is there already, a thread or file that is not |
 | 3 | not now: the store is in use or full, an address is taken; nothing was changed |
 | 4 | the store cannot be read: it is none, is of a newer version, or is damaged |
 | 70 | a bug of ours; its traceback is printed |
@@ -37,6 +37,11 @@ R = TypeVar("R")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, errors too.")]
 # Typer brings a click of its own, or uses the installed one: by its version.
 _UsageError: Final[type[Exception]] = typer.BadParameter.__mro__[1]
+# What a person can do about it at a command line; for programs there is the code.
+_HINTS: Final = {
+    "unauthenticated": "; --token or TREADLE_TOKEN has one",
+    "route_not_found": "; is --url the address of a Treadle server?",
+}
 _encode: Final = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
@@ -65,10 +70,15 @@ def run(app: typer.Typer, arguments: Sequence[str] | None = None, *, name: str =
     try:
         code = typer.main.get_command(app).main(given, prog_name=name, standalone_mode=False)
     except _UsageError as error:
-        said = getattr(error, "format_message", error.__str__)()
-        return refuse(f"{said.rstrip('.')}. See {name} --help", "usage", as_json="--json" in given).exit_code
+        return refuse(_usage(error, name), "usage", as_json="--json" in given).exit_code
     except typer.Abort:
         return Exit.INTERRUPTED
+    except OSError as error:  # of a help that nobody reads or that has no room: commands have their own end
+        return _unread() if isinstance(error, BrokenPipeError) else fail(error, as_json="--json" in given)
+    except SystemExit as error:  # which Rich makes of a pipe that is closed
+        if isinstance(error.__context__, BrokenPipeError):
+            return _unread()
+        raise
     except Exception:  # noqa: BLE001 - the end of the program
         # More than a line, once: it is for those who mend it.
         traceback.print_exc()
@@ -87,9 +97,7 @@ def ending(command: Callable[P, R]) -> Callable[P, R]:
             sys.stdout.flush()
         except (TreadleError, OSError) as error:
             if isinstance(error, BrokenPipeError):
-                # Whatever is flushed at exit goes where nobody complains.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise typer.Exit(Exit.UNREAD) from error
+                raise typer.Exit(_unread()) from error
             raise typer.Exit(fail(error, as_json=as_json)) from error
         except KeyboardInterrupt as error:
             raise typer.Exit(Exit.INTERRUPTED) from error
@@ -105,7 +113,8 @@ def fail(error: TreadleError | OSError, *, as_json: bool) -> Exit:
     else:
         name = f"{error.filename}: " if error.filename else ""
         told = {"code": "os_error", "message": f"{name}{error.strerror or error}", "details": {}}
-    line = _encode(told) if as_json else f"treadle: {told['code']}: {told['message']}"
+    hint = _HINTS.get(str(told["code"]), "")
+    line = _encode(told) if as_json else f"treadle: {told['code']}: {told['message']}{hint}"
     sys.stderr.write(f"{_printable(line)}\n")
     sys.stderr.flush()
     return _code(error)
@@ -124,8 +133,21 @@ def say(found: object, text: str, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
+def _usage(error: Exception, name: str) -> str:
+    said: str = getattr(error, "format_message", error.__str__)()
+    said = said.replace("Value error, ", "").strip().removesuffix(".")  # of what checks for Typer
+    where = getattr(getattr(error, "ctx", None), "command_path", name)
+    return f"{said}{'' if said.endswith('?') else '.'} See {where} --help"
+
+
+def _unread() -> Exit:
+    # Whatever is flushed at exit goes where nobody complains.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return Exit.UNREAD
+
+
 def _code(error: TreadleError | OSError) -> Exit:
-    if isinstance(error, CallerError):
+    if isinstance(error, CallerError | FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return Exit.USAGE
     if isinstance(error, StoreUnreadable):
         return Exit.UNREADABLE

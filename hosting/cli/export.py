@@ -72,14 +72,11 @@ def export(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Write threads as JSON lines, of all that happened in them or of their
-    messages.
+    """Write threads as JSON lines, of all that happened in them or of their messages.
 
-    An event is a frame as watchers get it, with its thread; contents of values
-    are not in it. Messages are those in history, as they are now. A file that
-    is resumed gets what is not yet in it, each line once, whatever ended the
-    last export; so the same command, run again and again, keeps it up to date.
-    A server may work on the store meanwhile.
+    An event is a frame as watchers get it, with its thread; contents of values are not in it. Messages are those in
+    history, as they are now. A file that is resumed gets what is not yet in it, each line once, whatever ended the last
+    export; so the same command, run again and again, keeps it up to date. A server may work on the store meanwhile.
 
     \b
     Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated
@@ -52,6 +53,9 @@ for _info in app.registered_commands[len(_ONLINE) :]:
 
 def main() -> None:
     """Run the program and exit."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by whoever started this; no file of ours is to get its number
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123 - until the end
     for stream in (sys.stdout, sys.stderr):
         # What a terminal of another alphabet cannot show is told by its number, and is no reason to end.
         if isinstance(stream, io.TextIOWrapper):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         ControlReceipt,
         ExecutionPage,
         Explanation,
+        Message,
         MessagePage,
         Receipt,
         ThreadLiveState,
@@ -31,22 +32,29 @@ __all__ = ["change_line", "event_line", "plain", "print_line", "print_thread", "
 
 _WIDE: Final = 1_000_000_000
 _STYLES: Final = {"running": "green", "failed": "red", "idle": "dim"}
-_OF_EVERY_EVENT: Final = frozenset({"type", "cursor", "created_at"})
+_OF_EVERY_EVENT: Final = frozenset({"type", "cursor", "created_at", "finished_at"})
+# Scripts and emoji need them to join letters or to keep them apart; they move nothing. The ones that turn a line stay out.
+_JOINERS: Final = frozenset("\u200c\u200d\u200e\u200f")
 
 
 def plain(text: object) -> str:
     """Return a text on one line, without a character that a terminal would act on."""
-    return "".join(char if char.isprintable() else _shown(char) for char in str(text))
+    return "".join(char if char.isprintable() or char in _JOINERS else _shown(char) for char in str(text))
 
 
 def _shown(char: str) -> str:
     return "⏎" if char == "\n" else " " if char in "\t\r\v\f\x85\u2028\u2029" or char.isspace() else "�"
 
 
+class _Printer(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # the command's end knows what to do, and with which code
+
+
 def _console() -> Console:
     # As wide as its longest line: a terminal wraps what is too long, where cutting it would take ids that people copy.
     styled = None if sys.stdout.isatty() else False
-    return Console(highlight=False, markup=False, emoji=False, width=_WIDE, force_terminal=styled)
+    return _Printer(highlight=False, markup=False, emoji=False, width=_WIDE, force_terminal=styled)
 
 
 def _when(microseconds: int) -> str:
@@ -135,8 +143,14 @@ def print_thread(
     if messages.messages:
         console.print()
         for message in messages.messages:
-            who = f"{message.role}{'' if message.status == 'completed' else f' ({message.status})'}"
+            who = f"{message.role}{_fate(message)}"
             console.print(Text.assemble((f"{plain(who)}: ", "bold"), _paragraphs(message.content or "")))
+
+
+def _fate(message: Message) -> str:
+    if message.status != "completed":
+        return f" ({message.status})"
+    return " (not read)" if (message.metadata or {}).get("consumed") is False else ""
 
 
 def _error(one: object) -> str:

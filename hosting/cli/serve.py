@@ -88,19 +88,15 @@ def serve(
     log_level: _LogLevel = Level.info,
     as_json: JsonOption = False,
 ) -> None:
-    """Serve agents over HTTP until SIGTERM or Ctrl-C; prints the address once it
-    listens.
+    """Serve agents over HTTP until SIGTERM or Ctrl-C; prints the address once it listens.
 
-    NAME is looked for in MODULE, which is imported as Python does from here. A
-    function without arguments is called for what it returns. A Runtime brings
-    its own store, so --data is for agents only.
+    NAME is looked for in MODULE, which is imported as Python does from here. A function without arguments is called for
+    what it returns. A Runtime brings its own store, so --data is for agents only.
 
-    Where MODULE sets up a tracer provider of OpenTelemetry, it gets spans of
-    what the agents do.
+    Where MODULE sets up a tracer provider of OpenTelemetry, it gets spans of what the agents do.
 
-    The first signal lets executions end until the deadline, interrupts the
-    rest, and exits with 0; a second one exits at once, and the next start
-    recovers what was left.
+    The first signal lets executions end until the deadline, interrupts the rest, and exits with 0; a second one exits at
+    once, and the next start recovers what was left.
 
     \b
     Examples:
@@ -125,7 +121,12 @@ def serve(
 
     app = create_app(runtime, auth=auth, allowed_hosts=allow_host or None)
     with runtime:
-        code = serve_app(runtime, app, host, port, drain_timeout=deadline, announce=announce)
+        try:
+            code = serve_app(runtime, app, host, port, drain_timeout=deadline, announce=announce)
+        except OSError as error:
+            if error.filename is None:  # of a socket, which does not say whose
+                error.filename = f"{host}:{port}"
+            raise
     if code:
         raise typer.Exit(code)
 

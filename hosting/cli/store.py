@@ -51,12 +51,10 @@ def inspect(
     after: Annotated[int, typer.Option(min=0, help="Go on behind the thread of this number.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Look into a store: its size, its threads, what waits in them; or at one
-    thread in detail.
+    """Look into a store: its size, its threads, what waits in them; or at one thread in detail.
 
-    Needs no server and no agents, changes nothing, and may look beside a server
-    at work. `next open` is what a runtime will do first with a thread: recover
-    an execution that was lost, start what waits, remove what was deleted.
+    Needs no server and no agents, changes nothing, and may look beside a server at work. `next open` is what a runtime will
+    do first with a thread: recover an execution that was lost, start what waits, remove what was deleted.
 
     \b
     Examples:
@@ -89,12 +87,10 @@ def check(
     data: DataArgument,
     as_json: JsonOption = False,
 ) -> None:
-    """Judge a store: whether every table is what its journal says, and nothing in
-    it leads nowhere.
+    """Judge a store: whether every table is what its journal says, and nothing in it leads nowhere.
 
-    Reads all of it and changes nothing; a server may work on it meanwhile.
-    Exits with 0 where all is well, 1 where an invariant is broken, 4 where it
-    cannot be read as a store at all.
+    Reads all of it and changes nothing; a server may work on it meanwhile. Exits with 0 where all is well, 1 where an
+    invariant is broken, 4 where it cannot be read as a store at all.
 
     \b
     Examples:

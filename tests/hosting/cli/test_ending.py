@@ -8,6 +8,7 @@ import json
 import pytest
 import typer
 
+from treadle.hosting.auth import Unauthenticated
 from treadle.hosting.cli.ending import Exit, JsonOption, ending, run, say
 from treadle.protocol.errors import (
     CorruptRecord,
@@ -25,7 +26,8 @@ MET: list[tuple[BaseException | None, int, str]] = [
     (StoreInUse("owned"), 3, "treadle: store_in_use: owned"),
     (CorruptRecord("damaged"), 4, "treadle: corrupt_record: damaged"),
     (InternalError("oh"), 70, "treadle: internal_error: oh"),
-    (FileNotFoundError(errno.ENOENT, "No such file", "tokens"), 3, "treadle: os_error: tokens: No such file"),
+    (FileNotFoundError(errno.ENOENT, "No such file", "tokens"), 2, "treadle: os_error: tokens: No such file"),
+    (OSError(errno.EADDRINUSE, "Address in use"), 3, "treadle: os_error: Address in use"),
     (KeyboardInterrupt(), 130, ""),
     (typer.Exit(7), 7, ""),
 ]
@@ -76,13 +78,26 @@ def test_a_command_line_that_cannot_be_right_is_one_line(capsys: pytest.CaptureF
         assert run(_two(None), arguments) == Exit.USAGE
         told = capsys.readouterr().err
         assert told.startswith("treadle: usage: ")
-        assert told.endswith("See treadle --help\n")
         assert told.count("\n") == 1
+    assert told.endswith(". See treadle command --help\n"), "of the command that was meant"
+    assert run(_two(None), ["comman"]) == Exit.USAGE
+    assert capsys.readouterr().err.endswith("Did you mean 'command'? See treadle --help\n")
+    assert run(_two(None), ["command", "--number", "x"]) == Exit.USAGE
+    assert "Value error" not in capsys.readouterr().err
 
 
 def test_a_bug_is_told_in_full_and_has_a_code_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(_two(ZeroDivisionError("ours")), ["command"]) == Exit.BUG
     assert capsys.readouterr().err.endswith("ZeroDivisionError: ours\n")
+
+
+def test_what_a_person_can_do_about_it_is_said_to_people_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    met = Unauthenticated("this needs a known token")
+
+    assert run(_two(met), ["command"]) == Exit.USAGE
+    assert "TREADLE_TOKEN" in capsys.readouterr().err
+    assert run(_two(met), ["command", "--json"]) == Exit.USAGE
+    assert json.loads(capsys.readouterr().err) == met.to_wire()
 
 
 def _two(met: BaseException | None) -> typer.Typer:

@@ -45,6 +45,41 @@ def test_every_command_explains_itself_by_examples_and_speaks_json() -> None:
         assert "as_json" in getattr(info.callback, "__annotations__", {}), name
 
 
+def test_the_list_of_commands_has_each_in_one_piece() -> None:
+    for info in app.registered_commands:
+        first, _, more = (getattr(info.callback, "__doc__", "") or "").partition("\n")
+        assert first.endswith("."), f"{first} goes on below, where the list would break it"
+        assert not more or more.startswith("\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", [(), ("threads", "--help"), ("check", "/nowhere"), ("show", "t")])
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-", "2>&-"])
+def test_a_program_whose_streams_are_closed_ends_as_if_they_were_not(closed: str, arguments: tuple[str, ...]) -> None:
+    whole = run(*arguments, TREADLE_URL="http://127.0.0.1:1")[0]
+
+    line = f'"$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", line, "sh", TREADLE, *arguments],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "TREADLE_URL": "http://127.0.0.1:1"},
+    )  # fmt: skip
+
+    assert done.returncode == whole
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_help_that_nobody_reads_or_that_has_no_room_is_no_bug() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as unread, Path("/dev/full").open("wb") as full:
+        for stream, code, said in ((unread, 141, ""), (full, 3, "treadle: os_error: No space left on device\n")):
+            done = subprocess.run(
+                [TREADLE, "--help"], stdout=stream, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+            )
+            assert (done.returncode, done.stderr) == (code, said)
+
+
 @pytest.mark.slow
 def test_the_program_says_what_it_is() -> None:
     assert run("--version") == (0, f"treadle {version('treadle')}\n", "")

@@ -34,8 +34,15 @@ OTHER = ONE._replace(
 def test_any_text_becomes_one_line_that_a_terminal_only_shows(text: str) -> None:
     line = plain(text)
 
-    assert line.isprintable()
+    assert "".join(char for char in line if char not in "\u200c\u200d\u200e\u200f").isprintable()
     assert len(line) == len(text)
+
+
+def test_letters_and_emoji_that_are_joined_stay_so_and_nothing_turns_a_line() -> None:
+    family, persian = "👩\u200d👩\u200d👧", "می\u200cروم"
+
+    assert plain(f"{family} {persian}") == f"{family} {persian}"
+    assert plain("a\u202eb\u2066c\u2028d") == "a�b�c d"
 
 
 def test_threads_are_rows_without_colours_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:
@@ -47,6 +54,16 @@ def test_threads_are_rows_without_colours_in_a_pipe(capsys: pytest.CaptureFixtur
         "日本 �[31m  running           clerk        3         1970-01-01T00:00:00Z  terminated",
         "more: --after 7",
     ]
+
+
+def test_a_pipe_that_nobody_reads_is_told_as_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w", buffering=1) as unread:
+        monkeypatch.setattr(sys, "stdout", unread)
+        with pytest.raises(BrokenPipeError):
+            print_threads(ThreadPage([ONE], None, {}))
+        os.dup2(os.open(os.devnull, os.O_WRONLY), writer)
 
 
 def test_no_threads_are_their_columns_alone(capsys: pytest.CaptureFixture[str]) -> None:

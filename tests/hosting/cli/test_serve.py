@@ -119,7 +119,7 @@ def test_a_runtime_brings_its_own_store(here: Path) -> None:
     ("arguments", "code", "named"),
     [
         (["desk:LOST", "-d", "data"], 2, "invalid_target"),
-        (["desk:AGENTS", "-d", "data", "--token-file", "missing"], 3, "os_error"),
+        (["desk:AGENTS", "-d", "data", "--token-file", "missing"], 2, "os_error"),
         (["desk:AGENTS", "-d", "desk.py"], 4, "not_a_store"),
         (["desk:AGENTS", "-d", "data", "--port", "99999"], 2, "usage"),
         (["desk:AGENTS", "-d", "data", "--host", "0.0.0.0"], 2, "invalid_option"),
@@ -140,7 +140,7 @@ def test_an_address_that_is_taken_is_one_line_and_the_store_is_let_go(here: Path
         port = address.rpartition(":")[2]
         done = command("serve", "desk:AGENTS", "--data", "other", "--port", port, cwd=here)
         assert done.returncode == 3
-        assert done.stderr.splitlines()[-1] == f"treadle: os_error: {os.strerror(errno.EADDRINUSE)}"
+        assert done.stderr.splitlines()[-1] == f"treadle: os_error: 127.0.0.1:{port}: {os.strerror(errno.EADDRINUSE)}"
     assert check(here / "other").broken == ()
 
 
