@@ -6,6 +6,7 @@ A program that speaks to a server catches what it would catch in process. Sends 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -56,7 +57,11 @@ def error_of(status: int, body: bytes) -> TreadleError:
     if not isinstance(code, str) or not code:
         code = None
     said = problem.get("detail") or problem.get("title")
-    message = said if isinstance(said, str) else f"the server answered {status}: {shorten(_text(body), 200)}"
+    message = (
+        said
+        if isinstance(said, str)
+        else f"the server answered {status}, not as Treadle does: {shorten(_text(body), 120)}"
+    )
     details = {key: value for key, value in problem.items() if key not in _OF_THE_DOCUMENT}
     return _made(status, code, message, details)
 
@@ -99,7 +104,8 @@ def _problem(body: bytes) -> dict[str, object]:
 
 
 def _text(body: bytes) -> str:
-    return body[:400].decode(errors="replace")
+    # Of a page what people read.
+    return " ".join(re.sub(r"<[^>]*>", " ", body[:2_000].decode(errors="replace")).split())
 
 
 def lost(cause: Exception, url: str, *, sent: bool, **details: object) -> Unavailable:
