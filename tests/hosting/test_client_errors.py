@@ -61,6 +61,12 @@ def test_what_is_no_problem_document_is_an_error_all_the_same(body: bytes) -> No
     assert len(found.message) < 300
 
 
+def test_of_a_page_what_people_read_is_told() -> None:
+    found = error_of(404, b"<!doctype html>\n<html><h1>Error</h1>\n  <p>No such\npage</p></html>")
+
+    assert found.message == "the server answered 404, not as Treadle does: 'Error No such page'"
+
+
 def test_a_lost_call_says_whether_it_may_have_been_written() -> None:
     cause = httpx.ReadError("gone")
 
