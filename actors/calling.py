@@ -165,7 +165,7 @@ class _Call:
                 execution_id=self._execution.id,
             )
         taken = self.reply.set(value) if error is None else self.reply.fail(error)
-        if not taken and not isinstance(error, asyncio.CancelledError | ExecutionFenced):
+        if not taken and not issubclass(type(error), asyncio.CancelledError | ExecutionFenced):
             came = "its result" if error is None else f"its error {type(error).__name__}"
             logger.warning("%s of execution %s ended too late: %s is thrown away", self._name, self._execution.id, came)
         self._calls.remove(self)

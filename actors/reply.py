@@ -29,6 +29,7 @@ logger = logging.getLogger("treadle")
 
 _PENDING, _VALUE, _ERROR = 0, 1, 2
 _LOCK = threading.RLock()
+_TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
 
 
 class WaitGuard(Protocol):
@@ -84,17 +85,18 @@ class _Failure:
 
     def __init__(self, error: BaseException) -> None:
         self.error = error
-        self.traceback: TracebackType | None = error.__traceback__
+        # Not by the error's own attributes, here and below: one as hostile as its body may have none that can be had.
+        self.traceback: TracebackType | None = _TRACEBACK.__get__(error)
         self.taken = False
 
     def take(self) -> BaseException:
         self.taken = True
         # Each raise adds frames; starting from the first traceback keeps an error taken often from growing.
-        return self.error.with_traceback(self.traceback)
+        return BaseException.with_traceback(self.error, self.traceback)
 
     def __del__(self) -> None:
         # That a body was interrupted is no failure of the call that it abandoned.
-        if not self.taken and not isinstance(self.error, asyncio.CancelledError):
+        if not self.taken and not issubclass(type(self.error), asyncio.CancelledError):
             # Without its traceback: this may run inside the collector, where reading source lines is not safe.
             logger.error("Nobody took the error of a reply: %r", self.error)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import traceback
 from collections.abc import Mapping, Sequence
@@ -62,6 +63,9 @@ def tool_result(value: object) -> ToolResult:
     so does a pydantic model. What cannot be stored is an error result, `invalid_result`.
     """
     try:
+        if inspect.iscoroutine(value):
+            value.close()  # else Python warns, far from here, that it was never awaited
+            raise TypeError("a coroutine, which nothing awaits: make the tool an async function")
         return _storable(_read(value))
     except (TreadleError, ValidationError) as error:
         return _refused(value, error)
@@ -76,7 +80,8 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
         error: what escaped.
         code: the `error_code`; by default that of a `TreadleError`, else `tool_error`.
     """
-    known = error if isinstance(error, TreadleError) else None
+    # By `type`: `isinstance` asks the error itself, which may be as hostile as its tool.
+    known = cast("TreadleError", error) if issubclass(type(error), TreadleError) else None
     try:
         message = str(error)
     except BaseException as broken:  # noqa: BLE001 - a broken __str__ belongs to the tool's error and must not hide it

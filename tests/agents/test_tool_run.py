@@ -40,9 +40,14 @@ class Unspeakable(Exception):
         raise RuntimeError("no words")
 
 
+class Secretive(Exception):
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"{name} is mine")
+
+
 ESCAPES = [
     lambda: ValueError("no such order"), lambda: TimeoutError("too slow"), lambda: SystemExit(3), KeyboardInterrupt,
-    GeneratorExit, RecursionError, MemoryError, lambda: asyncio.CancelledError("mine"), Unspeakable, lambda: StopIteration(1),
+    GeneratorExit, RecursionError, MemoryError, lambda: asyncio.CancelledError("mine"), Unspeakable, Secretive, lambda: StopIteration(1),
 ]  # fmt: skip
 
 
@@ -95,6 +100,30 @@ def test_each_kind_of_result_becomes_one_stored_row(returned: Any, stored: tuple
         play.say()
 
         assert play.results() == {"c1": [stored]}
+
+
+async def answer() -> int:
+    return 5
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["coroutine", "plain"])
+def test_a_coroutine_that_is_returned_instead_of_awaited_is_closed_and_told(plain: bool) -> None:
+    """Contract E.4 failure: with what to do about it, and without Python's warning about it elsewhere."""
+
+    @tool(name="give")
+    def give_plainly(state: ThreadState) -> Any:
+        return answer()
+
+    @tool
+    async def give(state: ThreadState) -> Any:
+        return answer()
+
+    agent, _ = beside_a_human(call("give"), "Oh.", tools=[give_plainly if plain else give])
+    with Play(agent) as play:
+        play.say()
+
+        ((status, text),) = play.results()["c1"]
+        assert (status, "coroutine" in str(text)) == ("error", True)
 
 
 @pytest.mark.parametrize("garbage", [len, {1: 2}, "\ud800", {"a": float("nan")}, b"bytes", 2**80], ids=repr)
