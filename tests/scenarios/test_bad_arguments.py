@@ -42,7 +42,7 @@ async def rests(state: ThreadState) -> None:
 
 def calls_with_an_option(scene: Scene, thread: Thread) -> dict[str, tuple[str, Callable[[Any], Reply[Any]], list[Any]]]:
     """Return calls with the code of their refusal and what is none of their options."""
-    numbers = [0, -1, -0.5, math.nan, math.inf, -math.inf, 10**9, "5", b"5", True, [5], object()]
+    numbers = [0, -1, -0.5, math.nan, math.inf, -math.inf, 10**9 + 1, "5", b"5", True, [5], object()]
     limits = [-1, 1_001, 1.5, "5", True, math.nan, [5]]
     words = ["", "nonsense", 5, True, b"x", ["x"], {"x": 1}, object()]
     flags = [1, 0, "yes", None, [], object()]
