@@ -135,7 +135,8 @@ class HookRunner:
         outcome = _Failure("raised", asyncio.CancelledError()) if task.cancelled() else task.result()
         error = outcome.error if isinstance(outcome, _Failure) else None
         # A hook may have kept the state of another execution: the end of that one is an error like any other.
-        if isinstance(error, ExecutionCancelled | ExecutionFenced) and self._over():
+        # By `type`: `isinstance` asks the error itself, which may be as hostile as its hook.
+        if error is not None and issubclass(type(error), ExecutionCancelled | ExecutionFenced) and self._over():
             raise error
         return outcome
 

@@ -153,6 +153,13 @@ def test_the_hooks_of_a_prompt_stand_in_for_the_agents_of_the_same_kind(scene: S
     assert scene.run(runner, "filter_messages", [message("a")]) == []
 
 
+class Secretive(Exception):
+    """One that does not let anybody look at it."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError(f"{name} is mine")
+
+
 class Broken(Exception):
     block = property(lambda self: 1 / 0)
 
@@ -160,7 +167,15 @@ class Broken(Exception):
         raise RuntimeError("no text")
 
 
-ERRORS = [ValueError("no"), Broken(), SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError(), StopIteration()]
+ERRORS = [
+    ValueError("no"),
+    Broken(),
+    Secretive(),
+    SystemExit(3),
+    KeyboardInterrupt(),
+    asyncio.CancelledError(),
+    StopIteration(),
+]
 
 
 @pytest.mark.parametrize("kind", HOOKS)
