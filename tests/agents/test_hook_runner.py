@@ -201,6 +201,17 @@ def test_a_hook_that_raises_is_logged_and_the_original_goes_on(
     assert (logged["hook"], logged["kind"], logged["how"]) == ("bad", kind, "raised")
 
 
+def test_a_hook_whose_error_hides_its_attributes_is_logged_too(scene: Scene) -> None:
+    """Contract E.7 failure: by its type, which nothing can hide."""
+
+    async def hide(*_given: object) -> None:
+        raise Secretive
+
+    args, _ = SAMPLES["after_system_message"]
+    assert scene.run(scene.runner(Given("after_system_message", hide, "bad")), "after_system_message", *args) == args[0]
+    assert scene.logged[0]["error_type"] == "Secretive"
+
+
 @pytest.mark.parametrize("kind", CHANGING)
 @pytest.mark.parametrize("garbage", [7, len, b"x", [7], {"id": len}, [None], ...], ids=repr)
 def test_a_hook_that_returns_garbage_is_logged_and_the_original_goes_on(
