@@ -71,7 +71,7 @@ def test_a_held_program_never_runs_when_its_runtime_dies(tmp_path: Path) -> None
         print(OwnedProcess(["touch", sys.argv[1]]).pid, flush=True)
         os._exit(0)
     """
-    runtime = subprocess.run([sys.executable, "-c", code, str(mark)], stdout=subprocess.PIPE, check=True, timeout=60)
+    runtime = subprocess.run([sys.executable, "-c", code, str(mark)], stdout=subprocess.PIPE, check=True, timeout=300)
     held = int(runtime.stdout)
     assert processes._gone_within(held, GUARD, None)
 

@@ -82,7 +82,7 @@ def run(folder: Path, text: str) -> str:
     (folder / "test_mine.py").write_text(text)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", str(folder)],
-        cwd=folder, capture_output=True, text=True, timeout=100, check=False,
+        cwd=folder, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     print(done.stdout, done.stderr)
     return done.stdout

@@ -43,6 +43,6 @@ with Runtime(MemoryStore(), agents=[quick]) as runtime:
 
 @pytest.mark.slow
 def test_the_runtime_works_without_the_packages_of_the_service() -> None:
-    ran = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=60)
+    ran = subprocess.run([sys.executable, "-W", "error", "-c", PROGRAM], capture_output=True, text=True, timeout=300)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done\n", "")

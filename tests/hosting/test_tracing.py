@@ -186,6 +186,6 @@ with Runtime(store, agents=[]) as runtime, following(runtime):
     pass
 assert "treadle.hosting.spans" not in sys.modules
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")

@@ -183,7 +183,7 @@ def test_the_exit_code_says_what_was_found(tmp_path: Path, capsys: pytest.Captur
 def test_the_command_checks_a_store(tmp_path: Path) -> None:
     fill(tmp_path)
     command = [sys.executable, "-W", "error", "-m", "treadle.storage.check", os.fspath(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("1 threads (0 running)")
@@ -200,7 +200,7 @@ def test_the_command_outlives_a_page_that_ends_whoever_reads_it(tmp_path: Path) 
     last = ""
     for page in range(2 * PAGESIZE, len(whole), PAGESIZE):
         (tmp_path / "data.mdb").write_bytes(whole[:page] + bytes(PAGESIZE) + whole[page + PAGESIZE :])
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         assert done.returncode in {0, 1, 2}
         last = (done.stderr.splitlines() or [""])[-1]
         if "ended by" in last:

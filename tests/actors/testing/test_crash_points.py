@@ -97,6 +97,6 @@ with Runtime(MemoryStore(), agents=[Puppet()]) as runtime:
     thread.submit("go").result()
     print("it lived on")
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
 
     assert (done.returncode, done.stdout) == (-signal.SIGKILL, "")
