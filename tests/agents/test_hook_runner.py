@@ -170,7 +170,6 @@ class Broken(Exception):
 ERRORS = [
     ValueError("no"),
     Broken(),
-    Secretive(),
     SystemExit(3),
     KeyboardInterrupt(),
     asyncio.CancelledError(),
