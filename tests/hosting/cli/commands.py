@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMAND = [sys.executable, "-W", "error", "-c", "from treadle.hosting.cli import main; main()"]
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 
 @agent
