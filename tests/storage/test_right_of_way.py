@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 
-from treadle.storage.right_of_way import RIGHT_OF_WAY, RightOfWay
+from treadle.storage.right_of_way import RightOfWay
 
-GUARD_S = 30.0
+from .driving import run
+
+GUARD_S = 60.0
 
 
 def test_who_gives_way_waits_for_the_end_of_the_passage() -> None:
@@ -52,14 +53,18 @@ def test_of_two_who_would_go_first_neither_waits() -> None:
     way.leave()
 
 
-def test_a_child_forked_during_a_passage_finds_the_way_free() -> None:
-    assert RIGHT_OF_WAY.take()
-    try:
-        child = os.fork()
-        if not child:
-            os._exit(0 if not RIGHT_OF_WAY.taken() and RIGHT_OF_WAY.take() else 1)
-        _, status = os.waitpid(child, 0)
-    finally:
-        RIGHT_OF_WAY.leave()
+# In a process of its own: newer Pythons warn of a fork beside other workers, as those of a test run are.
+FORKS = """
+import os
+from treadle.storage.right_of_way import RIGHT_OF_WAY
 
-    assert status == 0
+assert RIGHT_OF_WAY.take()
+child = os.fork()
+if not child:
+    os._exit(0 if not RIGHT_OF_WAY.taken() and RIGHT_OF_WAY.take() else 1)
+print(os.waitpid(child, 0)[1], RIGHT_OF_WAY.taken())
+"""
+
+
+def test_a_child_forked_during_a_passage_finds_the_way_free() -> None:
+    assert run(FORKS).stdout == "0 True\n"
