@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, model_validator
 
 from ..protocol.open_calls import STOPPED_BY_USER
 from .bounds import Count, Seconds
-from .hook import Hook
+from .expected import expected
+from .hook import Hooks
 from .side import Side
 from .variable import Env
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from .definitions import Definitions
 
 __all__ = ["Agent"]
+
+_SIDE: Final = expected("a side is Side(prompt=...), Side(handler=...) or Side(human=True)", dict, Side)
 
 
 class Agent(BaseModel):
@@ -43,15 +46,15 @@ class Agent(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, hide_input_in_errors=True)
 
     name: str = ""
-    side_a: Side
-    side_b: Side = Field(default_factory=lambda: Side(human=True))
+    side_a: Annotated[Side, _SIDE]
+    side_b: Annotated[Side, _SIDE] = Field(default_factory=lambda: Side(human=True))
     max_session_turns: Count | None = None
     description: str = ""
     tool_description: str = ""
     expose_as_tool: bool = False
     primary: bool = True
     env: Env = Field(default_factory=dict, repr=False)
-    hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
+    hooks: Hooks = ()
     timeout: Seconds | None = None
     steerable: bool = True
     on_lost: Literal["settle", "resume"] = "settle"

@@ -165,7 +165,8 @@ class _Checks:
     def _unknown(self, kind: Kind, given: Iterable[object], where: str) -> Iterator[str]:
         for one in given:
             if isinstance(one, str) and one not in self._definitions.held[kind]:
-                yield f"{where}: no {kind} is called {one!r}"
+                hint = f"; a provider's is Model(name=..., model={one!r})" if kind == "model" and ":" in one else ""
+                yield f"{where}: no {kind} is called {one!r}{hint}"
 
     def _of_circles(self) -> Iterator[str]:
         prompts = self._prompts()

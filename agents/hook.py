@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import AfterValidator
 
 from ..protocol.errors import InvalidInput, shorten
 from .callables import place_of
+from .expected import expected
 
-__all__ = ["Hook", "hook"]
+__all__ = ["Hook", "Hooks", "hook"]
 
 
 class Hook:
@@ -41,6 +44,13 @@ class Hook:
 
     def __repr__(self) -> str:
         return f"<hook {self.id!r} {self.hook}>"
+
+
+Hooks: TypeAlias = Annotated[
+    Sequence[Annotated[str | Hook, expected("a hook is made by @hook(kind, id=...), or named by its id", str, Hook)]],
+    AfterValidator(tuple),
+]
+"""The hooks that an agent or a prompt lists."""
 
 
 def hook(kind: str, /, *, id: str) -> Callable[[Callable[..., object]], Hook]:  # noqa: A002 - the contract's word

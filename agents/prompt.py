@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from ..protocol.errors import shorten
 from ..protocol.values import JsonObject
 from .bounds import Count, Size
-from .hook import Hook
+from .expected import expected
+from .hook import Hooks
 from .model_definition import Model
 from .models.seam import Reasoning, ToolChoice
 from .required_schema import check_against, schema_of
@@ -101,8 +103,14 @@ Part: TypeAlias = Annotated[TextPart | IncludePart | EnvPart, Field(discriminato
 
 
 def _read_entry(value: object) -> object:
-    if not isinstance(value, dict):
+    if isinstance(value, str | Tool | Prompt | PromptTool | SubPrompt):
         return value
+    if not isinstance(value, dict):
+        # An agent is known by its name alone: what it is, is the runtime's to say.
+        raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
+            "among the tools stand those made by @tool, prompts, and names of tools, prompts and agents, "
+            f"not {shorten(value)}"
+        )
     retired = [key for key in _RETIRED if key in value]
     if retired:
         raise ValueError(
@@ -127,7 +135,7 @@ class Prompt(BaseModel):
         tool_choice: `auto`, `none` or `required`.
         required_schema: the arguments that it takes as a tool: a pydantic model or a JSON schema.
         variables: the environment variables that it uses.
-        tools: tools, prompts, agents to hand the thread to; themselves or by name.
+        tools: tools and prompts, themselves or by name; agents to hand the thread to, by name.
         env: values of variables.
         reasoning: how much the model thinks.
         recent_image_threshold: of older messages the pictures become text.
@@ -141,7 +149,9 @@ class Prompt(BaseModel):
     name: str = ""
     tool_description: str = ""
     prompt: str | Annotated[Sequence[Part], AfterValidator(tuple)]
-    model: str | Model
+    model: Annotated[
+        str | Model, expected("a model is Model(name=..., model=...) or the name of one", str, dict, Model)
+    ]
     include_chat: bool = False
     include_past_tools: bool = False
     parallel_tool_calls: bool | None = None
@@ -157,7 +167,7 @@ class Prompt(BaseModel):
     recent_image_threshold: Size = 10
     history_limit: Count | None = None
     provider_options: JsonObject = Field(default_factory=dict)
-    hooks: Annotated[Sequence[str | Hook], AfterValidator(tuple)] = ()
+    hooks: Hooks = ()
 
     @property
     def arguments_schema(self) -> JsonObject:

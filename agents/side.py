@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, Self
+from types import NoneType
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from .bounds import Count
+from .expected import expected
 from .handler import Handler
 from .prompt import Prompt
 
 __all__ = ["Binding", "Side"]
 
+_PROMPT: Final = expected("a prompt is Prompt(...) or the name of one", str, dict, Prompt, NoneType)
+_HANDLER: Final = expected("a handler is made by @handler, or named", str, Handler, NoneType)
 _OF_A_HANDLER: Final = frozenset({"human", "prompt", "handler", "label"})
 _OF_A_HUMAN: Final = frozenset({"human", "prompt", "handler"})
 
@@ -51,8 +55,8 @@ class Side(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     human: bool = False
-    prompt: str | Prompt | None = None
-    handler: str | Handler | None = None
+    prompt: Annotated[str | Prompt | None, _PROMPT] = None
+    handler: Annotated[str | Handler | None, _HANDLER] = None
     label: str | None = None
     stop_on_response: bool = True
     stop_tool: str | None = Field(default=None, min_length=1)

@@ -149,6 +149,10 @@ def _taken(function: Callable[..., object], name: str) -> list[inspect.Parameter
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
         raise _refuse(name, "is a callable whose signature Python does not know") from None
+    if parameters and parameters[0].name in {"self", "cls"}:
+        raise _refuse(
+            name, "is a method of a class, which needs its object first: make tools of bound ones, tool(obj.name)"
+        )
     if not parameters or parameters[0].kind not in {
         inspect.Parameter.POSITIONAL_ONLY,
         inspect.Parameter.POSITIONAL_OR_KEYWORD,

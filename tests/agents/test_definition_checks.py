@@ -146,6 +146,10 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
         "prompt 'support': tools: 'b': init_user_message_property names 't', which its required_schema has not",
     ),
     ({"tools": ["look"]}, "tools: 'look' is no tool"),
+    (
+        {"prompts": [prompt(model="openai:x")]},
+        "prompt 'support': model: no model is called 'openai:x'; a provider's is Model(name=..., model='openai:x')",
+    ),
     ({"models": [look]}, "models: <tool 'look' on a worker> is no model"),
 ]  # fmt: skip
 
