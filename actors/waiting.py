@@ -110,9 +110,9 @@ def _await_input(
 
 def _came_to(services: Services, entry: Entry, given: str) -> str | None:
     """Return the execution that an input came to, None while it waits. Raises: as `execution_of`."""
-    cursor = services.directory.snapshot(entry).cursor
+    shown = services.directory.snapshot(entry)
     with services.store.view() as view:
-        found = followed_input(view, entry.number, cursor.generation, given)
+        found = followed_input(view, entry.number, shown.cursor.generation, given)
     if found is None:
         raise InputNotFound(
             f"thread {entry.thread_id!r} accepted nothing under {given!r}", thread_id=entry.thread_id, id=given
@@ -120,7 +120,8 @@ def _came_to(services: Services, entry: Entry, given: str) -> str | None:
     state, execution_id = found
     if state == RECEIPT_WITHDRAWN:
         raise _withdrawn(entry, given)
-    if execution_id is None and state:
+    # What a terminated thread still has is failed, though its rows are taken out batch by batch.
+    if execution_id is None and (state or (shown.terminated_at is not None and shown.active is None)):
         raise _terminated(entry, given)
     return execution_id
 

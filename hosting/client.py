@@ -18,6 +18,7 @@ from . import client_routes as routes
 from .client_calls import Repeats, options
 from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing
 from .client_streams import EventStream
+from .client_waiting import Waiting
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -173,6 +174,10 @@ class ThreadClient:
         call = routes.queue_message(self.id, content, role, input_id, metadata, attachments, silent=silent)
         return self._client.call(call)
 
+    def queue_tool(self, name: str, args: JsonObject | None = None, *, input_id: str | None = None) -> Receipt:
+        """Have a tool called, by the active execution or by one that this starts; an admin's to do. Raises: as `submit`."""
+        return self._client.call(routes.queue_tool(self.id, name, args, input_id))
+
     def withdraw(self, input_id: str) -> Withdrawal:
         """Take a waiting input back as a whole: `withdrawn`, `already_delivered` or `not_found`."""
         return self._client.call(routes.withdraw(self.id, input_id))
@@ -273,6 +278,22 @@ class ThreadClient:
     def execution(self, execution_id: str) -> ExecutionRecord:
         """Return one execution's record. Raises: ExecutionNotFound."""
         return self._client.call(routes.execution(self.id, execution_id))
+
+    def wait(self, target: str | Receipt | ControlReceipt, *, timeout: float | None = None) -> ExecutionRecord:
+        """Wait for an execution to end, or the one that an input comes to; return its record.
+
+        Args:
+            target: an execution id, or a receipt: a queued one follows its input into its execution.
+            timeout: seconds; None for as long as it takes.
+
+        Raises:
+            TimeoutError: it has not ended by then.
+            ExecutionNotFound, InputNotFound, InputWithdrawn, ThreadTerminated: there is nothing to wait for.
+        """
+        waiting = Waiting(self.id, target, timeout)
+        while (record := waiting.ended(self._client.call(waiting.call()))) is None:
+            continue
+        return record
 
     def events(self, after: str | Cursor | None = None, *, follow: bool = True, live: bool = False) -> EventStream:
         """Follow the committed events after a cursor, each once and in order, over as many connections as it takes.

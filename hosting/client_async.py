@@ -18,6 +18,7 @@ from . import client_routes as routes
 from .client_calls import Repeats, options
 from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing
 from .client_streams import AsyncEventStream
+from .client_waiting import Waiting
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -154,6 +155,10 @@ class AsyncThreadClient:
         call = routes.queue_message(self.id, content, role, input_id, metadata, attachments, silent=silent)
         return await self._client.call(call)
 
+    async def queue_tool(self, name: str, args: JsonObject | None = None, *, input_id: str | None = None) -> Receipt:
+        """Have a tool called, by the active execution or by one that this starts; an admin's to do. Raises: as `submit`."""
+        return await self._client.call(routes.queue_tool(self.id, name, args, input_id))
+
     async def withdraw(self, input_id: str) -> Withdrawal:
         """Take a waiting input back as a whole: `withdrawn`, `already_delivered` or `not_found`."""
         return await self._client.call(routes.withdraw(self.id, input_id))
@@ -254,6 +259,16 @@ class AsyncThreadClient:
     async def execution(self, execution_id: str) -> ExecutionRecord:
         """Return one execution's record."""
         return await self._client.call(routes.execution(self.id, execution_id))
+
+    async def wait(
+        self, target: str | Receipt | ControlReceipt, *,
+        timeout: float | None = None,  # noqa: ASYNC109 - as the client that blocks has it
+    ) -> ExecutionRecord:  # fmt: skip
+        """Wait for an execution to end, or the one that an input comes to; return its record; as `ThreadClient.wait`."""
+        waiting = Waiting(self.id, target, timeout)
+        while (record := waiting.ended(await self._client.call(waiting.call()))) is None:
+            continue
+        return record
 
     def events(self, after: str | Cursor | None = None, *, follow: bool = True, live: bool = False) -> AsyncEventStream:
         """Follow the committed events after a cursor, each once and in order, over as many connections as it takes."""

@@ -40,6 +40,7 @@ class Call(Generic[T]):
         refusals: statuses whose answer may be a receipt as well, as that of a busy thread.
         repeatable: a second one comes to the same as the first, so that it is sent again where its answer is lost.
         names: what a caller needs to repeat it: the id that was made.
+        patience: seconds that the server may take longer than usual, since it was asked to wait.
     """
 
     method: str
@@ -51,6 +52,7 @@ class Call(Generic[T]):
     refusals: frozenset[int] = frozenset()
     repeatable: bool = False
     names: Mapping[str, object] = field(default_factory=dict)
+    patience: float = 0.0
 
     def request(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
         """Return it as a request of a client. Raises: InvalidInput: it holds what is no JSON data."""
@@ -60,7 +62,12 @@ class Call(Generic[T]):
             checked = check_value(self.body, bytes_max=_BODY_BYTES_MAX)
             content = json.dumps(checked, separators=(",", ":")).encode()
             headers["content-type"] = "application/json"
-        return client.build_request(self.method, self.path, params=query, content=content, headers=headers)
+        usual = client.timeout
+        wait = None if usual.read is None else usual.read + self.patience
+        return client.build_request(
+            self.method, self.path, params=query, content=content, headers=headers,
+            timeout=httpx.Timeout(wait, connect=usual.connect, write=usual.write, pool=usual.pool),
+        )  # fmt: skip
 
     def answered(self, response: httpx.Response) -> T:
         """Return the result of an answer that was read whole. Raises: TreadleError: what it stands for."""

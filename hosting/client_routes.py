@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from ..protocol.values import JsonObject, Value
 
 __all__ = [
-    "EVENTS", "create_thread", "delete_message", "delete_thread", "events", "execution", "executions", "explain",
-    "get_value", "interrupt", "message", "messages", "queue_message", "receipt", "respond", "resume", "set_tags",
+    "EVENTS", "create_thread", "delete_message", "delete_thread", "ended_execution", "events", "execution",
+    "execution_of_input", "executions", "explain", "get_value", "interrupt", "message", "messages", "queue_message",
+    "queue_tool", "receipt", "respond", "resume", "set_tags",
     "set_value", "state", "steer", "stop", "submit", "tags", "terminate", "thread", "threads", "update_message",
     "values", "withdraw",
 ]  # fmt: skip
@@ -152,6 +153,12 @@ def queue_message(
     return _input(_thread(thread_id, "messages"), {**members, **given}, input_id)
 
 
+def queue_tool(thread_id: str, name: str, args: object, input_id: str | None) -> Call[Receipt]:
+    """Have a tool called."""
+    members = {"type": "QUEUED_TOOL_INPUT", "name": name, **_without_none(args=args)}
+    return _input(_thread(thread_id, "inputs"), members, input_id)
+
+
 def _input(where: str, members: JsonObject, input_id: str | None) -> Call[Receipt]:
     chosen = new_id() if input_id is None else input_id
     body, names = {**members, "input_id": chosen}, {"input_id": chosen}
@@ -252,6 +259,22 @@ def executions(thread_id: str, limit: int, offset: int, order: str) -> Call[Exec
 def execution(thread_id: str, execution_id: str) -> Call[ExecutionRecord]:
     """Read one execution."""
     return Call("GET", _thread(thread_id, "executions", execution_id), answers.execution_of, repeatable=True)
+
+
+def ended_execution(thread_id: str, execution_id: str, seconds: float) -> Call[ExecutionRecord | None]:
+    """Read one execution's record at its end, or as it is after a time."""
+    where = _thread(thread_id, "executions", execution_id)
+    return Call("GET", where, answers.execution_of, {"wait": f"{seconds:.3f}"}, repeatable=True, patience=seconds)
+
+
+def execution_of_input(thread_id: str, input_id: str, seconds: float) -> Call[ExecutionRecord | None]:
+    """Read the execution that an input came to, None while it waits; at its end, or as it is after a time."""
+
+    def read(answer: JsonObject) -> ExecutionRecord | None:
+        return answers.execution_of(answer) if answer else None
+
+    where = _thread(thread_id, "inputs", input_id)
+    return Call("GET", where, read, {"wait": f"{seconds:.3f}"}, repeatable=True, patience=seconds)
 
 
 def get_value(thread_id: str, key: str) -> Call[Value]:

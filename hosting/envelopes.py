@@ -20,7 +20,7 @@ from ..protocol.limits import (
 )
 
 __all__ = [
-    "ID_SCHEMA", "InputEnvelope", "Interruption", "MessagePatch", "NewThread", "NewValue", "QueuedMessage",
+    "ID_SCHEMA", "InputEnvelope", "Interruption", "MessagePatch", "NewThread", "NewValue", "QueuedMessage", "QueuedTool",
     "RequestAnswer", "Steering", "ThreadPatch", "UserMessages",
 ]  # fmt: skip
 
@@ -134,7 +134,16 @@ class Interruption(Envelope):
     control_id: MaybeId = None
 
 
-InputEnvelope: TypeAlias = Annotated[UserMessages | Steering | Interruption, Field(discriminator="type")]
+class QueuedTool(Envelope):
+    """A tool to be called: by the active execution at its next boundary, or by one that this starts (contract D.7)."""
+
+    type: Literal["QUEUED_TOOL_INPUT"]
+    name: Annotated[Any, WithJsonSchema(ID_SCHEMA)]
+    args: Data = None
+    input_id: MaybeId = None
+
+
+InputEnvelope: TypeAlias = Annotated[UserMessages | Steering | Interruption | QueuedTool, Field(discriminator="type")]
 
 
 class QueuedMessage(Envelope):

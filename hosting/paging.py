@@ -17,7 +17,7 @@ from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
 from ..protocol.values import JsonObject
 from .envelopes import ID_SCHEMA
 
-__all__ = ["ExecutionsQuery", "MessagesQuery", "ThreadsQuery", "ValuesQuery", "answered"]
+__all__ = ["ExecutionsQuery", "MessagesQuery", "Query", "ThreadsQuery", "ValuesQuery", "answered"]
 
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 

@@ -54,7 +54,7 @@ _STATUSES: tuple[tuple[type[TreadleError], int], ...] = (
 _BY_CODE = {"unauthenticated": 401}
 _OF_HTTP = {404: "route_not_found", 405: "method_not_allowed", 413: "limit_exceeded"}
 _RETRY_AFTER_S = "1"
-_ENVELOPES = frozenset({"USER_MESSAGES_INPUT", "STEERING_INPUT", "INTERRUPTION_REQUEST"})
+_ENVELOPES = frozenset({"USER_MESSAGES_INPUT", "STEERING_INPUT", "INTERRUPTION_REQUEST", "QUEUED_TOOL_INPUT"})
 _OURS = frozenset({"type", "title", "status", "detail", "code"})
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from starlette.responses import JSONResponse, Response
 
 from ..protocol.limits import PAGE_BYTES
 from .envelopes import RequestAnswer
+from .long_polls import WaitQuery, long_polled
 from .paging import ExecutionsQuery, answered
-from .parameters import ExecutionId, ThreadHere
+from .parameters import ExecutionId, ThreadHere, Who
 from .problems import problems
 from .strict_route import StrictRoute
 from .wire import (
@@ -54,11 +55,17 @@ async def list_executions(thread: ThreadHere, query: Annotated[ExecutionsQuery, 
 
 @router.get(
     "/threads/{thread_id:id}/executions/{execution_id:id}",
-    responses={200: {"model": ExecutionAnswer}, **problems(404)},
+    responses={200: {"model": ExecutionAnswer}, **problems(404, 429)},
 )
-async def get_execution(thread: ThreadHere, execution_id: ExecutionId) -> Response:
-    """Return one execution as history tells it."""
-    return await answered(lambda: execution_json(thread.execution(execution_id).result()))
+async def get_execution(
+    request: Request, thread: ThreadHere, who: Who, execution_id: ExecutionId, query: Annotated[WaitQuery, Query()]
+) -> Response:
+    """Return one execution as history tells it; with `wait`, at its end, if that comes in this time."""
+    record = await long_polled(
+        request, who, query, lambda: thread.execution(execution_id).result(), lambda: thread.wait(execution_id)
+    )
+    assert record is not None, "what is read by its id has begun"
+    return JSONResponse(execution_json(record))
 
 
 @router.post(

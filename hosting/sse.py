@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..actors.feed import Feed
     from ..actors.subscription import StreamSubscription
 
-__all__ = ["EVENT_STREAM", "EventStream", "router", "sse_event"]
+__all__ = ["EVENT_STREAM", "EventStream", "gone", "router", "sse_event"]
 
 logger = logging.getLogger("treadle")
 
@@ -93,7 +93,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI calls it
         """Send until the feed ends, the client goes, or it takes nothing for too long."""
-        watching = close_when(partial(_gone, receive), self._feed)
+        watching = close_when(partial(gone, receive), self._feed)
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             await self._send_all(send)
@@ -127,7 +127,8 @@ class EventStream(Response):
         return await written(send(message), self._limits.write_seconds)
 
 
-async def _gone(receive: Receive) -> None:
+async def gone(receive: Receive) -> None:
+    """Return when a client has left."""
     while (await receive())["type"] != "http.disconnect":
         continue
 

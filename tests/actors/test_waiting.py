@@ -216,6 +216,15 @@ def test_an_input_that_a_termination_overtook_came_to_nothing(on: Stage, thread:
     assert isinstance(thread.execution_of("i").error(), ThreadTerminated)
 
 
+def test_it_came_to_nothing_before_its_row_is_taken_out(on: Stage, thread: Thread) -> None:
+    on.ask(thread.stop())
+    on.ask(thread.queue_message("next", input_id="i"))
+    assert thread.execution_of("i").result() is None
+    on.ask(thread.terminate())
+
+    assert isinstance(thread.execution_of("i").error(), ThreadTerminated)
+
+
 def test_waits_that_were_given_up_are_not_kept_for_ever(on: Stage, thread: Thread, puppet: Puppet) -> None:
     execution_id = started(on, thread)
     record = thread.execution(execution_id).result()

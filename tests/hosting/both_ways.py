@@ -129,6 +129,9 @@ class InProcess(Way):
     def _queue(self, content: Any, **given: Any) -> Any:
         return self.here.queue_message(content, **given).result()
 
+    def _tool(self, name: Any, args: Any = None, **given: Any) -> Any:
+        return self.here.queue_tool(name, args, **given).result()
+
     def _withdraw(self, input_id: str) -> Any:
         return {"status": self.here.withdraw(input_id).result()}
 
@@ -182,6 +185,12 @@ class InProcess(Way):
     def _execution(self, execution_id: str) -> Any:
         return self.here.execution(execution_id).result()
 
+    def _wait(self, execution_id: str) -> Any:
+        return self.here.wait(execution_id).result(60)
+
+    def _came_to(self, input_id: str) -> Any:
+        return self.here.execution_of(input_id).result()
+
     def _state(self) -> Any:
         return {**self.here.state().result()._asdict(), "boot_id": None}
 
@@ -234,6 +243,9 @@ class OverHttp(Way):
 
     def _queue(self, **given: Any) -> httpx.Response:
         return self._send("POST", f"{self._base}/messages", given)
+
+    def _tool(self, **given: Any) -> httpx.Response:
+        return self._input("QUEUED_TOOL_INPUT", given)
 
     def _withdraw(self, input_id: str) -> httpx.Response:
         return self._client.delete(f"{self._base}/inbox/{quote(input_id, safe='')}")
@@ -289,6 +301,12 @@ class OverHttp(Way):
 
     def _execution(self, execution_id: str) -> httpx.Response:
         return self._client.get(f"{self._base}/executions/{quote(execution_id, safe='')}")
+
+    def _wait(self, execution_id: str) -> httpx.Response:
+        return self._client.get(f"{self._base}/executions/{quote(execution_id, safe='')}", params={"wait": 60})
+
+    def _came_to(self, input_id: str) -> httpx.Response:
+        return self._client.get(f"{self._base}/inputs/{quote(input_id, safe='')}")
 
     def _state(self) -> httpx.Response:
         return self._client.get(f"{self._base}/state")

@@ -152,6 +152,49 @@ ROWS: dict[str, list[Step]] = {
         ("withdraw", {"input_id": "two"}),
         ("receipt", {"input_id": "two"}),
     ],
+    # Tools
+    "a queued tool and its repeat": [
+        *CREATED,
+        ("tool", {"name": "fetch", "args": {"b": 1, "a": [None]}, "input_id": "one"}),
+        FINISHED,
+        ("tool", {"name": "fetch", "args": {"a": [None], "b": 1}, "input_id": "one"}),
+        ("tool", {"name": "fetch", "input_id": "one"}),
+        ("receipt", {"input_id": "one"}),
+        ("came_to", {"input_id": "one"}),
+    ],
+    "a queued tool while one runs": [*busy(), ("tool", {"name": "fetch"}), ("messages", {"include_silent": True})],
+    "bad queued tools": [
+        *CREATED,
+        ("tool", {"name": ""}),
+        ("tool", {"name": 5}),
+        ("tool", {"name": "a\nb"}),
+        ("tool", {"name": "fetch", "args": [1]}),
+        ("tool", {"name": "fetch", "args": {"a": 2**70}}),
+        ("tool", {"name": "fetch", "args": {"a": "x" * MIB}}),
+        ("tool", {"name": "fetch", "input_id": ""}),
+        ("messages", {"include_silent": True}),
+    ],
+    # Waiting
+    "waits for what is over, and for nothing": [
+        *over(),
+        ("wait", {"execution_id": "$execution_id"}),
+        ("wait", {"execution_id": NOBODY}),
+        ("came_to", {"input_id": "one"}),
+        ("came_to", {"input_id": NOBODY}),
+        ("came_to", {"input_id": "a\nb"}),
+    ],
+    "a wait for one that is interrupted": [
+        *busy(),
+        ("interrupt", {"execution_id": "$execution_id"}),
+        ("wait", {"execution_id": "$execution_id"}),
+    ],
+    "what inputs that wait came to": [
+        *busy(),
+        ("submit", {"messages": "later", "input_id": "two", "on_busy": "queue"}),
+        ("came_to", {"input_id": "two"}),
+        ("withdraw", {"input_id": "two"}),
+        ("came_to", {"input_id": "two"}),
+    ],
     # Controls
     "a steer and its repeat": [
         *busy(),
