@@ -140,20 +140,22 @@ class Definitions:
 
     def agent(self, name: str) -> Agent:
         """Return a declared agent, of this namespace or of the runtime that opened with it."""
-        found = self.held["agent"].get(name) or self._bodies.get(name)
+        found = (self.held["agent"].get(name) or self._bodies.get(name)) if isinstance(name, str) else None
         if not isinstance(found, Agent):
             raise DefinitionNotFound("agent", name)
         return found
 
     def body(self, name: str) -> Body:
         """Return an agent of any kind, a plain callable's included."""
-        found = self._bodies.get(name) or self.held["agent"].get(name)
+        found = (self._bodies.get(name) or self.held["agent"].get(name)) if isinstance(name, str) else None
         if found is None or isinstance(found, Prompt | Model | Tool | Hook | Handler):
             raise DefinitionNotFound("agent", name)
         return found
 
     def callable(self, name: str) -> Tool | Prompt | Body:
         """Return what a call of this name runs: a tool, else a prompt, else an agent."""
+        if not isinstance(name, str):
+            raise DefinitionNotFound("tool", name)
         if name in self.held["tool"]:
             return self.tool(name)
         if name in self.held["prompt"]:

@@ -99,6 +99,9 @@ def test_an_unknown_name_is_a_documented_error(kind: str) -> None:
     with pytest.raises(DefinitionNotFound) as caught:
         getattr(Definitions(agents=[desk()]), kind)("nobody")
 
+    with pytest.raises(DefinitionNotFound):
+        getattr(Definitions(agents=[desk()]), kind)(["no", "name"])
+
     error = caught.value
     said = {"body": "agent", "callable": "tool"}.get(kind, kind)
     assert (error.code, error.details) == ("definition_not_found", {"kind": said, "name": "nobody"})
