@@ -251,14 +251,15 @@ class Life:
 
     def check_calls(self, history: list[Message]) -> None:
         """Each call has exactly one result, behind it, and nothing that waited joins between the two."""
-        open_calls: set[str] = set()
+        open_calls: dict[str, tuple[int, str | None]] = {}  # with where they stand
         answered: Counter[str] = Counter()
         for message in history:
             if message.tool_calls:
-                open_calls.update(one["id"] for one in json.loads(message.tool_calls))
+                place = message.depth, message.parent_id
+                open_calls.update((one["id"], place) for one in json.loads(message.tool_calls))
             elif message.tool_call_id is not None:
-                assert message.tool_call_id in open_calls
-                open_calls.discard(message.tool_call_id)
+                assert (message.depth, message.parent_id) == open_calls.pop(message.tool_call_id), "it stands elsewhere"
+                assert message.name, "a result says of which tool it is"
                 answered[message.tool_call_id] += 1
             elif "queued_at" in (message.metadata or {}) and (message.metadata or {}).get("consumed") is not False:
                 assert not open_calls, "a message joined between a call and its result"
