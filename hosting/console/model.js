@@ -35,6 +35,7 @@ export class ThreadModel {
     this.restarts = 0;
     this.version = 0;
     this.loadedAt = 0; // the sequence that the first pages reflect
+    this.isPast = false; // whether the last event was before that
   }
 
   #rows = new Map(); // sequence of an input that waits -> its id
@@ -88,7 +89,8 @@ export class ThreadModel {
     this.version += 1;
     if (frame.cursor && frame.type !== "thread_status") {
       if (sequenceOf(frame.cursor) <= sequenceOf(this.cursor) && generationOf(frame.cursor) === generationOf(this.cursor)) return;
-      this.#committed(frame, sequenceOf(frame.cursor) <= this.loadedAt);
+      this.isPast = sequenceOf(frame.cursor) <= this.loadedAt;
+      this.#committed(frame, this.isPast);
       this.cursor = frame.cursor;
       return;
     }
@@ -297,7 +299,8 @@ const LIVE = {
     else this.status = frame.status;
   },
   message_data(frame) {
-    this.put(frame.data);
+    // It comes behind its event. One of the past is on a page already, or on one that nobody asked for yet.
+    if (!this.isPast) this.put(frame.data);
   },
   event(frame) {
     if (frame.eventType === "message_deleted") this.drop(frame.data.message_id);

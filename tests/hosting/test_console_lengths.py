@@ -88,3 +88,23 @@ def test_each_paragraph_runs_in_the_direction_of_its_letters(desk: Desk, page: P
     field = page.locator("#composer-text")
     field.fill("שלום")
     assert field.evaluate("(one) => getComputedStyle(one).unicodeBidi") == "plaintext"
+
+
+def test_an_input_of_more_messages_than_a_page_is_shown_in_its_order_to_its_beginning(desk: Desk, page: Page) -> None:
+    desk.create("t")
+    texts = [f"word {number}" for number in range(150)]
+    body = {"type": "USER_MESSAGES_INPUT", "messages": texts}
+    desk.client.post("/threads/t/inputs", json=body).raise_for_status()
+    visit(page, "t")
+    expect(page.locator("#status")).to_contain_text("Idle")
+    shown = messages(page).locator(".text")
+    expect(shown.last).to_have_text("You said: word 149")
+    page.reload()
+    expect(page.locator("#link")).to_have_text("Live")
+    expect(shown).to_have_count(100)
+    expect(shown.first).to_have_text("word 51")
+
+    page.get_by_role("button", name="Show earlier messages").click()
+
+    expect(shown).to_have_text([*texts, "You said: word 149"])
+    expect(page.get_by_role("button", name="Show earlier messages")).to_be_hidden()
