@@ -16,6 +16,7 @@ from .circles import circles
 from .hook import Hook
 from .hooks import HOOKS
 from .model_definition import Model
+from .patterns import python_pattern_problem, python_patterns
 from .prompt import IncludePart, Prompt, PromptTool, SubPrompt
 from .schema_checks import problems_of as schema_problems
 from .tool import Tool
@@ -192,8 +193,10 @@ def _of_schema(prompt: Prompt) -> list[str]:
         schema = prompt.arguments_schema
     except PydanticUserError as error:
         return [f"a model could not be shown it: {error.message.splitlines()[0]}"]
-    # What pydantic holds it holds itself, so that only the form matters here.
-    return [] if schema.get("type", "object") == "object" else ["its type is not 'object'"]
+    # What pydantic holds it holds itself, so that only the form matters here, and who matches its patterns.
+    wrong = [] if schema.get("type", "object") == "object" else ["its type is not 'object'"]
+    held = getattr(prompt.required_schema, "__pydantic_core_schema__", None)
+    return wrong + [python_pattern_problem(pattern) for pattern in python_patterns(held)]
 
 
 def _entry_name(entry: str | Tool | Prompt | PromptTool | SubPrompt) -> str:

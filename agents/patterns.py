@@ -6,6 +6,8 @@ and every thread on it. The engine here is the one in pydantic's core, which kno
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -13,8 +15,9 @@ from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ..protocol.errors import shorten
 
-__all__ = ["matches", "pattern_problem"]
+__all__ = ["matches", "pattern_problem", "python_pattern_problem", "python_patterns", "schema_problem"]
 
+_NO_SCHEMAS: Final = frozenset({"metadata", "serialization", "cls", "function", "config", "default"})
 _KEPT: Final = 256  # compiled patterns; a project has a few dozen
 
 
@@ -30,10 +33,49 @@ def matches(pattern: str, text: str) -> bool:
     return True if isinstance(compiled, str) else compiled.isinstance_python(text)
 
 
+def python_patterns(schema: object) -> Iterator[str]:
+    """Yield the patterns in a schema of pydantic's core that Python's own engine would match."""
+    waiting: list[tuple[object, bool]] = [(schema, False)]
+    while waiting:
+        node, is_python = waiting.pop()
+        if isinstance(node, dict):
+            config = node.get("config")
+            engine = node.get("regex_engine") or (config.get("regex_engine") if isinstance(config, dict) else None)
+            is_python = is_python if engine is None else engine == "python-re"
+            pattern = node.get("pattern") if node.get("type") == "str" else None
+            if isinstance(pattern, re.Pattern):
+                yield str(pattern.pattern)
+            elif isinstance(pattern, str) and is_python:
+                yield pattern
+            waiting += ((below, is_python) for word, below in node.items() if word not in _NO_SCHEMAS)
+        elif isinstance(node, list | tuple):
+            waiting += ((below, is_python) for below in node)
+
+
+def python_pattern_problem(pattern: str) -> str:
+    """Return what is wrong with a pattern that Python's own engine would match."""
+    return (
+        f"the pattern {shorten(pattern)} cannot be used: Python's own engine would match it, and hold the event loop; "
+        "give it as text, without look-around and backreferences"
+    )
+
+
 @lru_cache(maxsize=_KEPT)
 def _compiled(pattern: str) -> SchemaValidator | str:
     try:
         return SchemaValidator(core_schema.str_schema(pattern=pattern, regex_engine="rust-regex"))
     except SchemaError as error:
-        reason = str(error).strip().splitlines()[-1].strip().removeprefix("error: ").removeprefix("SchemaError: ")
-        return f"the pattern {shorten(pattern)} cannot be used: {reason}"
+        return f"the pattern {shorten(pattern)} cannot be used: {_last_line(error)}"
+
+
+def schema_problem(error: SchemaError) -> str:
+    """Return what pydantic's core says is wrong with a schema, with the pattern where it is one."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    if "SchemaError: regex parse error:" not in lines[:-1]:
+        return _last_line(error)
+    pattern = lines[lines.index("SchemaError: regex parse error:") + 1]
+    return f"the pattern {shorten(pattern)} cannot be used: {_last_line(error)}"
+
+
+def _last_line(error: SchemaError) -> str:
+    return str(error).strip().splitlines()[-1].strip().removeprefix("error: ").removeprefix("SchemaError: ")

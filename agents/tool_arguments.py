@@ -10,11 +10,13 @@ from typing import Final, cast, get_type_hints
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import SchemaError
 
 from ..protocol.errors import CallerError, InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
 from .json_schema import shown_path
+from .patterns import python_pattern_problem, python_patterns, schema_problem
 
 __all__ = ["Arguments", "ToolArgumentsInvalid", "arguments_text", "refused_by"]
 
@@ -113,6 +115,10 @@ class Arguments:
             self.schema: JsonObject = self._adapter.json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
             raise _refuse(name, f"has a type that no JSON can fill: {error.message.splitlines()[0]}") from error
+        except SchemaError as error:
+            raise _refuse(name, f"has a type that cannot be checked: {schema_problem(error)}") from error
+        for pattern in python_patterns(self._adapter.core_schema):
+            raise _refuse(name, f"has a type that cannot be checked: {python_pattern_problem(pattern)}")
 
     def check(self, arguments: object) -> dict[str, object]:
         """Return the keyword arguments for the function, defaults filled in.

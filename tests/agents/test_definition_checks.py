@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, Field, RootModel
 
 from treadle.agents import (
     Agent,
@@ -38,6 +38,10 @@ def look(state: object, order_id: int) -> None: ...
 
 @handler
 async def relay(state: object, message: object) -> None: ...
+
+
+class Slow(BaseModel, regex_engine="python-re"):
+    word: str = Field(pattern="(a+)+$")
 
 
 class Unshown(BaseModel):
@@ -124,6 +128,11 @@ OTHERS: list[tuple[dict[str, Any], str]] = [
     (
         {"prompts": [prompt(required_schema={"type": "object", "properties": {"id": {"pattern": r"(\w)\1"}}})]},
         r"prompt 'support': required_schema: properties.id: the pattern '(\\w)\\1' cannot be used: backreferences are not supported",
+    ),
+    (
+        {"prompts": [prompt(required_schema=Slow)]},
+        ("prompt 'support': required_schema: the pattern '(a+)+$' cannot be used: Python's own engine would match it, and hold the "
+        "event loop; give it as text, without look-around and backreferences"),
     ),
     (
         {"prompts": [prompt(required_schema=RootModel[list[int]])]},

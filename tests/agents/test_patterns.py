@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+from typing import Annotated
 
-from treadle.agents.patterns import matches, pattern_problem
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter
+
+from treadle.agents.patterns import matches, pattern_problem, python_patterns
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)+$", "(.*a){20}$", r"^(\w+\s?)*$"])
@@ -35,3 +39,21 @@ def test_a_pattern_that_cannot_be_used_is_named_with_the_reason(pattern: str, wh
     assert repr(pattern) in problem
     assert why in problem
     assert matches(pattern, "anything")
+
+
+class Slow(BaseModel, regex_engine="python-re"):
+    word: str = Field(pattern="(a+)+$")
+
+
+class Holds(BaseModel):
+    some: list[Slow] = []
+    fine: str = Field("x", pattern="(b+)+$")
+
+
+def test_patterns_of_pydantic_that_python_would_match_are_found_wherever_they_stand() -> None:
+    compiled = Annotated[str, Field(pattern=re.compile("c"))]
+
+    assert list(python_patterns(TypeAdapter(Holds).core_schema)) == ["(a+)+$"]
+    assert list(python_patterns(TypeAdapter(dict[str, compiled | None]).core_schema)) == ["c"]  # type: ignore[valid-type]
+    assert list(python_patterns(TypeAdapter(Annotated[str, Field(pattern="c")]).core_schema)) == []
+    assert list(python_patterns(None)) == []

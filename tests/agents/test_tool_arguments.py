@@ -6,6 +6,7 @@ import datetime as dt
 import enum
 import json
 import pickle
+import re
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import pytest
@@ -275,3 +276,27 @@ def test_a_long_name_is_shown_by_its_end() -> None:
 
     assert {len(path) for path, _ in refused.value.problems} == {200}
     assert len(str(refused.value)) < 10_000
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        (
+            "(?=a)b",
+            r"the pattern '(?=a)b' cannot be used: look-around, including look-ahead and look-behind, is not supported",
+        ),
+        (re.compile("(a+)+$"), "the pattern '(a+)+$' cannot be used: Python's own engine would match it"),
+    ],
+    ids=str,
+)
+def test_a_pattern_that_could_hold_the_loop_or_cannot_be_had_is_refused_where_the_tool_is_made(
+    pattern: Any, why: str
+) -> None:
+    word = Annotated[str, Field(pattern=pattern)]
+
+    def look(state: object, words: list[word]) -> None: ...  # type: ignore[valid-type]
+
+    with pytest.raises(InvalidInput) as caught:
+        of(look, word=word)
+    assert caught.value.code == "invalid_tool"
+    assert why in str(caught.value)
