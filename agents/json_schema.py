@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..protocol.errors import shorten
 from .patterns import matches
@@ -41,10 +41,21 @@ TYPES: Final[Mapping[str, Callable[[object], bool]]] = {
 }
 
 
+class _Run(NamedTuple):
+    """One check: the schema that references lead into, how many breaches are wanted, and what was judged already.
+
+    Alternatives that hold the same below them would judge data of depth n 2^n times: each part is judged once by each schema.
+    """
+
+    root: Mapping[str, object]
+    most: int | None
+    judged: dict[tuple[int, int], list[tuple[str, str]]]
+
+
 def breaches(value: object, schema: Mapping[str, object], most: int | None = None) -> list[tuple[str, str]]:
     """Return where and how JSON data does not fit a schema: paths joined by dots, `$` for the whole; the first `most`."""
     try:
-        found = list(islice(_check(value, schema, "", schema, _JUDGED_MAX), most))
+        found = list(islice(_check(value, schema, "", _Run(schema, most, {}), _JUDGED_MAX), most))
     except RecursionError:
         found = [("", _TOO_DEEP)]
     return [(path or "$", msg) for path, msg in found]
@@ -55,9 +66,18 @@ def shown_path(path: str) -> str:
     return path if len(path) <= _PATH_SHOWN else "…" + path[1 - _PATH_SHOWN :]
 
 
-def _check(
-    value: object, schema: object, path: str, root: Mapping[str, object], left: int
-) -> Iterator[tuple[str, str]]:
+def _check(value: object, schema: object, path: str, run: _Run, left: int) -> Iterator[tuple[str, str]]:
+    if not isinstance(value, dict | list) or not isinstance(schema, dict):
+        yield from _judge(value, schema, path, run, left)
+        return
+    part = id(schema), id(value)  # of objects that outlive the check
+    found = run.judged.get(part)
+    if found is None:
+        found = run.judged[part] = list(islice(_judge(value, schema, path, run, left), run.most))
+    yield from found
+
+
+def _judge(value: object, schema: object, path: str, run: _Run, left: int) -> Iterator[tuple[str, str]]:
     if left <= 0:
         yield path, _TOO_DEEP
         return
@@ -68,17 +88,17 @@ def _check(
         return
     reference = schema.get("$ref")
     if isinstance(reference, str):
-        yield from _check(value, follow(reference, root), path, root, left - 1)
+        yield from _check(value, follow(reference, run.root), path, run, left - 1)
     wrong = _wrong_type(value, schema.get("type"))
     if wrong is not None:
         yield path, wrong
         return
     yield from ((path, msg) for msg in _scalars(value, schema))
     if isinstance(value, dict):
-        yield from _members(value, schema, path, root, left)
+        yield from _members(value, schema, path, run, left)
     if isinstance(value, list):
-        yield from _items(value, schema, path, root, left)
-    yield from _combined(value, schema, path, root, left)
+        yield from _items(value, schema, path, run, left)
+    yield from _combined(value, schema, path, run, left)
 
 
 def _wrong_type(value: object, kinds: object) -> str | None:
@@ -131,27 +151,27 @@ def _bounds(size: object, schema: Mapping[str, object], unit: str, least: str, m
 
 
 def _items(
-    value: Sequence[object], schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
+    value: Sequence[object], schema: Mapping[str, object], path: str, run: _Run, left: int
 ) -> Iterator[tuple[str, str]]:
     first = _schemas(schema, "prefixItems")
     for index, item in enumerate(value):
         held = first[index] if index < len(first) else schema.get("items", True)
-        yield from _check(item, held, _at(path, index), root, left - 1)
+        yield from _check(item, held, _at(path, index), run, left - 1)
 
 
 def _members(
-    value: Mapping[str, object], schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
+    value: Mapping[str, object], schema: Mapping[str, object], path: str, run: _Run, left: int
 ) -> Iterator[tuple[str, str]]:
     known, by_pattern = _named(schema, "properties"), _named(schema, "patternProperties")
     yield from ((_at(path, name), "Field required") for name in _missing(value, schema))
     for name, member in value.items():
         at = _at(path, name)
-        if any(True for _ in _check(name, schema.get("propertyNames", True), at, root, left - 1)):
+        if any(True for _ in _check(name, schema.get("propertyNames", True), at, run, left - 1)):
             yield at, "Input has a name that is not allowed"
         held = [known[name]] if name in known else []
         held += [one for pattern, one in by_pattern.items() if matches(pattern, name)]
         for one in held or [schema.get("additionalProperties", True)]:
-            yield from _check(member, one, at, root, left - 1)
+            yield from _check(member, one, at, run, left - 1)
 
 
 def _missing(value: Mapping[str, object], schema: Mapping[str, object]) -> Iterator[str]:
@@ -163,13 +183,13 @@ def _missing(value: Mapping[str, object], schema: Mapping[str, object]) -> Itera
 
 
 def _combined(
-    value: object, schema: Mapping[str, object], path: str, root: Mapping[str, object], left: int
+    value: object, schema: Mapping[str, object], path: str, run: _Run, left: int
 ) -> Iterator[tuple[str, str]]:
     def fits(one: object) -> bool:
-        return not any(True for _ in _check(value, one, path, root, left - 1))
+        return not any(True for _ in _check(value, one, path, run, left - 1))
 
     for one in _schemas(schema, "allOf"):
-        yield from _check(value, one, path, root, left - 1)
+        yield from _check(value, one, path, run, left - 1)
     for key in ("anyOf", "oneOf"):
         choices = _schemas(schema, key)
         fitting = sum(map(fits, choices))
@@ -178,7 +198,7 @@ def _combined(
     if "not" in schema and fits(schema["not"]):
         yield path, "Input has a form that is not allowed"
     if "if" in schema:
-        yield from _check(value, schema.get("then" if fits(schema["if"]) else "else", True), path, root, left - 1)
+        yield from _check(value, schema.get("then" if fits(schema["if"]) else "else", True), path, run, left - 1)
 
 
 def _schemas(schema: Mapping[str, object], key: str) -> Sequence[object]:

@@ -137,6 +137,19 @@ def test_data_as_deep_as_any_may_be_is_held_against_a_schema_of_itself() -> None
     assert breaches(wrong, tree) == [("below", "Input should fit one of the allowed forms")]
 
 
+@pytest.mark.parametrize("word", ["oneOf", "anyOf", "allOf"])
+def test_alternatives_that_hold_the_same_below_them_take_no_longer_for_each_level(word: str) -> None:
+    forms = [{"properties": {"below": {"$ref": "#"}, "kind": {"enum": kinds}}} for kinds in (["a", "c"], ["b", "c"])]
+    value: dict[str, Any] = {"kind": "c" if word == "allOf" else "a"}
+    wrong: dict[str, Any] = {"kind": "d"}
+    for _ in range(60):
+        value, wrong = {"below": value, "kind": value["kind"]}, {"below": wrong, "kind": "c"}
+
+    # Twice as long for each level would be no slow test but a dead one.
+    assert breaches(value, {word: forms}) == []
+    assert breaches(wrong, {word: forms}, 20) != []
+
+
 class Point(BaseModel, strict=True):
     x: int
     name: str | None = None
