@@ -808,7 +808,7 @@ def test_after_a_death_no_request_is_pending_and_an_answer_is_told_so(
 ) -> None:
     asked(on, thread, puppet)
     if answered != "never":
-        thread.respond("r", 1)
+        thread.respond("r", 1).add_done_callback(lambda reply: reply.error())  # whatever it is: nobody hears of it
         on.act()
         if answered == "in time":
             on.commit()
