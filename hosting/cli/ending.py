@@ -3,7 +3,7 @@
 | exit code | means |
 |---|---|
 | 0 | done |
-| 1 | `check` found broken invariants; `export` left a thread out; `serve` could not store the last ends |
+| 1 | `check` found broken invariants; `export` left a thread out; `serve` could not store the last ends; `wait`: it failed |
 | 2 | the command cannot be right: an argument, a file that is there already, a thread or file that is not |
 | 3 | not now: the store is in use or full, an address is taken; nothing was changed |
 | 4 | the store cannot be read: it is none, is of a newer version, or is damaged |

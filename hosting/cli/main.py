@@ -13,13 +13,14 @@ import typer
 from . import offline
 from .ending import run
 from .online import send, show, steer, stop, tail, threads
+from .running import call, wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["app", "main"]
 
-_ONLINE: tuple[Callable[..., None], ...] = (threads, show, send, steer, stop, tail)
+_ONLINE: tuple[Callable[..., None], ...] = (threads, show, send, wait, steer, stop, call, tail)
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -27,9 +27,11 @@ if TYPE_CHECKING:
     from ..client import ThreadClient
     from ..client_streams import EventStream
 
-__all__ = ["send", "show", "steer", "stop", "tail", "threads"]
+__all__ = [
+    "DEFAULT_URL", "ThreadId", "Token", "Url", "connect", "say_receipt", "send", "show", "steer", "stop", "tail", "threads",
+]  # fmt: skip
 
-_URL = "http://127.0.0.1:8642"
+DEFAULT_URL = "http://127.0.0.1:8642"
 _COMPLETION_S = 2.0  # who types waits no longer
 _COMPLETED = 1_000
 # A person at a terminal repeats a command sooner than a program would; whoever follows waits for a server to come back.
@@ -45,7 +47,7 @@ Token = Annotated[
 
 def _known(context: typer.Context, incomplete: str) -> list[str]:
     """Complete a thread's id, the latest first; a server that is not there leaves it to who types."""
-    url, token = (context.params.get("url") or _URL), context.params.get("token")
+    url, token = (context.params.get("url") or DEFAULT_URL), context.params.get("token")
     try:
         with Client(url, token or None, timeout=_COMPLETION_S, repeats=_ONCE) as client:
             page = client.threads(order="activity", limit=_COMPLETED)
@@ -92,7 +94,7 @@ def threads(
     order: Annotated[Order, typer.Option(help="Oldest first, or the latest change first.")] = Order.activity,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="So many threads at most.")] = 100,
     after: Annotated[str | None, typer.Option(help="Go on where a page ended.", show_default=False)] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -104,7 +106,7 @@ def threads(
       treadle threads --state running
       treadle threads --user mia --json | jq -r '.threads[].id'
     """
-    with _client(url, token) as client:
+    with connect(url, token) as client:
         page = client.threads(
             user_id=user, agent=agent, state=state and state.value, order=order.value, limit=limit, after=after
         )
@@ -121,7 +123,7 @@ def show(
         int, typer.Option("--messages", "-n", min=0, max=1_000, help="So many of its last messages.")
     ] = 10,
     executions: Annotated[int, typer.Option(min=0, max=1_000, help="So many of its last executions.")] = 5,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -133,7 +135,7 @@ def show(
       treadle show mia --messages 50
       treadle show mia --json | jq .explanation.next
     """
-    with _client(url, token) as client:
+    with connect(url, token) as client:
         handle = client.thread(thread)
         summary, state, explanation = handle.summary(), handle.state(), handle.explain()
         said = handle.messages(limit=messages, order="desc")
@@ -171,7 +173,7 @@ def send(
             "--create", metavar="AGENT", help="Create the thread first, where there is none.", show_default=False
         ),
     ] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -186,11 +188,11 @@ def send(
       treadle send mia --on-busy queue --id order-7 - < letter.txt
     """
     content = _read(text)
-    with _client(url, token) as client:
+    with connect(url, token) as client:
         if create is not None:
             _create(client, create, thread)
         receipt = client.thread(thread).submit(content, input_id=input_id, on_busy=on_busy.value)
-    _say_receipt(receipt, as_json=as_json, hint="--on-busy queue has it wait, --on-busy steer joins what runs")
+    say_receipt(receipt, as_json=as_json, hint="--on-busy queue has it wait, --on-busy steer joins what runs")
 
 
 @ending
@@ -203,7 +205,7 @@ def steer(
     control_id: Annotated[
         str | None, typer.Option("--id", help="Makes it repeatable: the same id is taken once.", show_default=False)
     ] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -217,7 +219,7 @@ def steer(
       treadle steer mia --execution 06617fb8357e78f1 'Only the first one'
     """
     content = _read(text)
-    with _client(url, token) as client:
+    with connect(url, token) as client:
         handle = client.thread(thread)
         # The server compares: what runs meanwhile instead of this one does not get it.
         target = execution if execution is not None else _active(handle)
@@ -227,7 +229,7 @@ def steer(
                 found, Disposition.NO_ACTIVE_EXECUTION, "nothing runs; treadle send starts something", as_json=as_json
             )
         receipt = handle.steer(target, content, control_id=control_id)
-    _say_receipt(receipt, as_json=as_json, hint="treadle show says what runs")
+    say_receipt(receipt, as_json=as_json, hint="treadle show says what runs")
 
 
 @ending
@@ -238,7 +240,7 @@ def stop(
         typer.Option(help="End this execution and no other, and do not hold the thread.", show_default=False),
     ] = None,
     reason: Annotated[str | None, typer.Option(help="With --execution: why, for people.", show_default=False)] = None,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -253,14 +255,14 @@ def stop(
     """
     if reason is not None and execution is None:
         raise InvalidInput("--reason goes with --execution", code="usage")
-    with _client(url, token) as client:
+    with connect(url, token) as client:
         handle = client.thread(thread)
         if execution is None:
             receipt = handle.stop()
             say(receipt_json(receipt), receipt_line(receipt), as_json=as_json)
             return
         receipt = handle.interrupt(execution, reason=reason)
-    _say_receipt(receipt, as_json=as_json, hint="treadle show says what runs")
+    say_receipt(receipt, as_json=as_json, hint="treadle show says what runs")
 
 
 @ending
@@ -277,7 +279,7 @@ def tail(
     last: Annotated[int, typer.Option("--last", "-n", min=0, help="Without --after: so many of the last events.")] = 10,
     follow: Annotated[bool, typer.Option(help="Go on with what comes.")] = True,
     live: Annotated[bool, typer.Option("--live", help="Also pieces of messages while they are written.")] = False,
-    url: Url = _URL,
+    url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -297,7 +299,7 @@ def tail(
         raise InvalidInput(
             "--no-follow goes with a thread: the status of all of them is in treadle threads", code="usage"
         )
-    with _client(url, token, sleep=_away) as client:
+    with connect(url, token, sleep=_away) as client:
         if thread is None:
             start = after if after is not None else _first_change(client)
             _print_all(client.events(start), change_line, as_json=as_json)
@@ -307,7 +309,8 @@ def tail(
         _print_all(handle.events(start, follow=follow, live=live), event_line, as_json=as_json)
 
 
-def _client(url: str, token: str | None, *, sleep: Callable[[float], object] = time.sleep) -> Client:
+def connect(url: str, token: str | None, *, sleep: Callable[[float], object] = time.sleep) -> Client:
+    """Return the client of a command; who types repeats a call, and whoever follows waits for the server."""
     return Client(url, token or None, repeats=_ONCE, reconnects=_EVER, sleep=sleep)
 
 
@@ -366,7 +369,8 @@ def _say_json(found: object) -> None:
     say(found, "", as_json=True)
 
 
-def _say_receipt(receipt: Receipt | ControlReceipt, *, as_json: bool, hint: str) -> None:
+def say_receipt(receipt: Receipt | ControlReceipt, *, as_json: bool, hint: str) -> None:
+    """Say what became of a call; where it was not taken, end with the code for "not now"."""
     if receipt.disposition in {Disposition.ACCEPTED, Disposition.QUEUED}:
         say(receipt_json(receipt), receipt_line(receipt), as_json=as_json)
         return

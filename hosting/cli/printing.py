@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ...actors import (
         ControlReceipt,
         ExecutionPage,
+        ExecutionRecord,
         Explanation,
         Message,
         MessagePage,
@@ -28,7 +29,9 @@ if TYPE_CHECKING:
     )
     from ...protocol.values import JsonObject
 
-__all__ = ["change_line", "event_line", "plain", "print_line", "print_thread", "print_threads", "receipt_line"]
+__all__ = [
+    "change_line", "event_line", "plain", "print_line", "print_thread", "print_threads", "receipt_line", "record_line",
+]  # fmt: skip
 
 _WIDE: Final = 1_000_000_000
 _STYLES: Final = {"running": "green", "failed": "red", "idle": "dim"}
@@ -173,6 +176,13 @@ def receipt_line(receipt: Receipt | ControlReceipt) -> str:
     if receipt.held:
         parts.append("held")
     return " ".join(parts)
+
+
+def record_line(record: ExecutionRecord) -> str:
+    """Return how an execution ended, as text."""
+    took = "" if record.finished_at is None else f" after {(record.finished_at - record.started_at) / 1e6:.1f} s"
+    why = _error(record) or record.reason or ""
+    return plain(f"{record.status}: execution {record.execution_id}{took}{f' ({why})' if why else ''}")
 
 
 def event_line(event: JsonObject) -> str:

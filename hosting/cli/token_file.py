@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ def read_tokens(path: Path) -> Auth:
         OSError: it cannot be read.
     """
     with path.open("rb") as file:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)  # of what is read, whatever the name means by now
         text = file.read()
     if mode & 0o077:
         raise _invalid(path, f"others may read it; its mode is {mode:o} and should be 600")

@@ -14,7 +14,8 @@ from treadle.hosting.cli.main import app
 
 TREADLE = Path(sys.executable).with_name("treadle")
 COMMANDS = {
-    "serve", "inspect", "check", "export", "backup", "compact", "threads", "show", "send", "steer", "stop", "tail",
+    "serve", "inspect", "check", "export", "backup", "compact", "threads", "show", "send", "steer", "stop", "tail", "wait",
+    "call",
 }  # fmt: skip
 
 
