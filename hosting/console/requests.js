@@ -59,6 +59,7 @@ export class Requests {
 
   async #send(request, value) {
     const outcomes = this.#outcomes;
+    if (outcomes.get(request.request_id)?.outcome === SENDING) return; // pressed twice, before it was drawn
     outcomes.set(request.request_id, { request, outcome: SENDING });
     this.#redraw();
     const outcome = await this.#answer(request.request_id, value);

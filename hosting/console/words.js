@@ -4,7 +4,7 @@ import { short, words } from "./format.js";
 
 export const VERBS = {
   send: { label: "Send", placeholder: "Message", hint: "A new execution; refused while one runs." },
-  steer: { label: "Steer", placeholder: "Say something to the execution that runs", hint: "Read at its next boundary, by this execution only." },
+  steer: { label: "Steer", placeholder: "Say something to what runs", hint: "Read at its next boundary, by this execution only." },
   queue: { label: "Queue", placeholder: "Message for the next boundary", hint: "Joins at the next boundary, or starts an execution." },
   interrupt: { label: "Interrupt & send", placeholder: "Message that replaces what runs", hint: "Interrupts what runs, then goes on with this." },
 };

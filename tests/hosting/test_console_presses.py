@@ -106,6 +106,18 @@ def test_an_interruption_pressed_twice_is_one(desk: Desk, page: Page) -> None:
     assert [one["type"] for one in page_events(desk)].count("THREAD_EXECUTION_INTERRUPTED") == 1
 
 
+def test_an_answer_pressed_twice_is_not_told_that_somebody_else_was_first(desk: Desk, page: Page) -> None:
+    desk.create("t")
+    visit(page, "t")
+    send(page, "refund it")
+
+    page.get_by_role("button", name="Approve").dblclick()
+
+    expect(page.get_by_role("region", name="Asked for approval").locator(".outcome")).to_contain_text("accepted")
+    expect(messages(page).last.locator(".text")).to_have_text("The desk says: refunded.")
+    expect(page.get_by_text("Somebody else answered first")).to_have_count(0)
+
+
 def page_events(desk: Desk) -> list[dict[str, object]]:
     from treadle.hosting import Client
 
