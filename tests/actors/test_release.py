@@ -236,3 +236,36 @@ def test_the_evidence_names_types_and_no_contents(stage: Enter) -> None:
 
     assert "Secret" in record.leftovers[0]
     assert "password" not in str(record)
+
+
+def test_the_time_of_a_release_runs_and_its_phase_is_shown_before_anything_is_closed(stage: Enter) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    started(on, thread)
+    timers = on.clock.pending()
+    seen: list[tuple[int, str]] = []
+
+    class Looks:
+        def close(self) -> None:
+            seen.append((on.clock.pending() - timers, thread.state().result().active_execution.phase))
+
+    class AtOnce:
+        """A lane whose worker is quicker than whoever hands it a job."""
+
+        def submit(self, key: str, call: Callable[[], object], on_end: Callable[[None], object]) -> AtOnce:
+            call()
+            on_end(None)
+            return self
+
+        def abandon(self) -> bool:
+            return False
+
+    on.services.release_lane = AtOnce()  # type: ignore[assignment]
+    puppet.execution.own(Looks())
+    puppet.returns()
+    on.settle()
+
+    assert seen == [(1, "finishing")]
+    assert on.clock.pending() == timers
+    assert thread.status().result().state == "idle"
