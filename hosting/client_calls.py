@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from ..protocol.errors import InternalError, InvalidInput, shorten
+from ..protocol.errors import InternalError, InvalidInput, RuntimeClosed, shorten
 from ..protocol.values import JsonObject, check_value
 from .client_errors import error_of, lost
 from .client_following import Backoff
@@ -55,7 +55,8 @@ class Call(Generic[T]):
     patience: float = 0.0
 
     def request(self, client: httpx.Client | httpx.AsyncClient) -> httpx.Request:
-        """Return it as a request of a client. Raises: InvalidInput: it holds what is no JSON data."""
+        """Return it as a request of a client. Raises: InvalidInput: it holds what is no JSON data; RuntimeClosed."""
+        _check_open(client)
         query = {name: _shown(value) for name, value in self.query.items() if value is not None}
         headers, content = dict(self.headers), None
         if self.body is not None:
@@ -135,7 +136,7 @@ def options(url: str, token: str | None, timeout: float) -> Options:
     headers = {"accept": "application/json", "user-agent": "treadle"}
     if token is not None:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token.strip():
-            raise InvalidInput("a token is printable ASCII", code="invalid_option")
+            raise InvalidInput("a token is printable ASCII and not empty; None is none", code="invalid_option")
         headers["authorization"] = f"Bearer {token}"
     found = base(url)
     # One connection a stream, as many as are followed. A proxy of the environment's cannot reach this machine's loopback.
@@ -146,7 +147,8 @@ def options(url: str, token: str | None, timeout: float) -> Options:
 
 
 def stream_request(client: httpx.Client | httpx.AsyncClient, path: str, query: dict[str, str]) -> httpx.Request:
-    """Return the request for a stream of server-sent events."""
+    """Return the request for a stream of server-sent events. Raises: RuntimeClosed."""
+    _check_open(client)
     patience = client.timeout
     return client.build_request(
         "GET",
@@ -155,6 +157,11 @@ def stream_request(client: httpx.Client | httpx.AsyncClient, path: str, query: d
         headers={"accept": "text/event-stream", "accept-encoding": "identity"},
         timeout=httpx.Timeout(QUIET_S, connect=patience.connect, write=patience.write, pool=patience.pool),
     )
+
+
+def _check_open(client: httpx.Client | httpx.AsyncClient) -> None:
+    if client.is_closed:  # httpx has a RuntimeError for it, which no caller of ours looks for
+        raise RuntimeClosed("this client is closed")
 
 
 def check_stream(response: httpx.Response) -> None:

@@ -9,7 +9,14 @@ import pytest
 
 from treadle.hosting.client_calls import Call, Repeats, check_stream, new_id, options, path, stream_request
 from treadle.hosting.client_following import Backoff
-from treadle.protocol.errors import InternalError, InvalidInput, OutcomeUnknown, ThreadNotFound, Unavailable
+from treadle.protocol.errors import (
+    InternalError,
+    InvalidInput,
+    OutcomeUnknown,
+    RuntimeClosed,
+    ThreadNotFound,
+    Unavailable,
+)
 from treadle.protocol.ids import check_id
 
 URL = "http://127.0.0.1:1/desk"
@@ -126,6 +133,21 @@ def test_a_stream_is_asked_for_with_patience_for_quiet_alone() -> None:
     assert (request.url.query, request.headers["accept"]) == (b"after=1%3A2", "text/event-stream")
     with pytest.raises(InternalError):
         check_stream(answer(200))
+
+
+def test_a_client_that_is_closed_says_so_as_a_runtime_does() -> None:
+    client = httpx.Client(**options(URL, None, 1.0))
+    client.close()
+
+    for use in (lambda: READ.request(client), lambda: stream_request(client, "/events", {})):
+        with pytest.raises(RuntimeClosed):
+            use()
+
+
+@pytest.mark.parametrize("token", ["", " ", "é", "a\nb"])
+def test_a_token_that_fits_in_no_header_is_refused_at_once(token: str) -> None:
+    with pytest.raises(InvalidInput, match="not empty; None is none"):
+        options(URL, token, 1.0)
 
 
 def test_ids_that_are_made_are_ids_and_differ() -> None:
