@@ -6,6 +6,8 @@
 const OPEN = ["THREAD_EXECUTION_STARTED", "INPUT_QUEUED"];
 const NOTES_BEFORE = 400; // events of the past that are looked through for notes
 const NOTES_KEPT = 1000;
+const MOST = 1200; // messages, executions and inputs of a page that stays open
+const KEPT = 800; // of them, once there are more
 
 const sequenceOf = (cursor) => Number(cursor.slice(cursor.indexOf(":") + 1));
 const generationOf = (cursor) => Number(cursor.slice(0, cursor.indexOf(":")));
@@ -177,6 +179,25 @@ export class ThreadModel {
   drop(id) {
     this.messages = this.messages.filter((one) => one.id !== id);
     this.drafts.delete(id);
+  }
+
+  /** Forget the oldest of what can be fetched again, so that a page that stays open for days does not grow. */
+  trim() {
+    if (this.messages.length > MOST) {
+      this.messages = this.messages.slice(-KEPT);
+      this.hasOlder = true;
+    }
+    if (this.executions.size > MOST) {
+      const latest = [...this.executions].sort(([, one], [, other]) => other.started_at - one.started_at);
+      this.executions = new Map(latest.slice(0, KEPT));
+      this.hasOlderExecutions = true;
+    }
+    for (const known of [this.inputs, this.#inputOf, this.#rows]) {
+      for (const key of known.keys()) {
+        if (known.size <= MOST) break;
+        known.delete(key);
+      }
+    }
   }
 
   /** An execution is over: words that it never stored are gone with it. */

@@ -118,6 +118,7 @@ export class Transcript {
   }
 
   render(model, showsHidden) {
+    if (this.#sticks) model.trim(); // who reads above keeps what is there
     const list = $("transcript");
     const scroll = $("scroll");
     const fromEnd = scroll.scrollHeight - scroll.scrollTop;

@@ -86,8 +86,8 @@ class Desk:
         self.client.post("/threads", json=body).raise_for_status()
         return thread_id
 
-    def say(self, thread_id: str, text: str) -> dict[str, Any]:
-        """Submit a text and return its receipt."""
+    def say(self, thread_id: str, text: str | list[str]) -> dict[str, Any]:
+        """Submit a text, or several, and return the receipt."""
         answer = self.client.post(
             f"/threads/{thread_id}/inputs", json={"type": "USER_MESSAGES_INPUT", "messages": text}
         )

@@ -108,3 +108,25 @@ def test_an_input_of_more_messages_than_a_page_is_shown_in_its_order_to_its_begi
 
     expect(shown).to_have_text([*texts, "You said: word 149"])
     expect(page.get_by_role("button", name="Show earlier messages")).to_be_hidden()
+
+
+def test_a_page_that_stays_open_keeps_the_latest_and_fetches_the_rest_when_asked(desk: Desk, page: Page) -> None:
+    desk.create("t")
+    visit(page, "t")
+    for number in range(6):
+        texts = [f"word {number} {rank}" for rank in range(250)]
+        desk.say("t", texts)
+        expect(messages(page).last.locator(".text")).to_have_text(f"You said: word {number} 249")
+
+    shown = messages(page).locator(".text")
+    assert shown.count() <= 1_200
+    first = shown.first.text_content()
+    assert first is not None
+    assert first != "word 0 0"
+    page.get_by_role("button", name="Show earlier messages").click()
+    expect(shown.first).not_to_have_text(first)
+    number, rank = map(int, first.removeprefix("word ").split())
+    place = number * 251 + rank - 100
+    expect(shown.first).to_have_text(f"word {place // 251} {place % 251}")
+    visit(page, "t")
+    expect(shown.last).to_have_text("You said: word 5 249")
