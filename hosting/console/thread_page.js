@@ -92,6 +92,8 @@ export class ThreadPage {
     this.#link("connecting");
     const options = { signal };
     try {
+      // A path of dots leads elsewhere, however it is written: so browsers read addresses.
+      if (/^\.\.?$/.test(model.id)) throw new Error("no browser can ask for a thread of this name");
       const never = () => this.#link("away");
       const [thread, state] = await Promise.all([
         this.#api.surely(this.#path("", model.id), options, never),

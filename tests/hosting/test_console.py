@@ -333,6 +333,15 @@ def test_a_thread_that_is_deleted_is_said_to_be_gone(desk: Desk, page: Page) -> 
     expect(page.locator("#thread-list a")).to_have_count(0)
 
 
+def test_a_thread_that_no_browser_can_ask_for_is_said_to_be_one(desk: Desk, page: Page) -> None:
+    desk.create("..")
+    page.goto("/")
+
+    page.locator("#thread-list a").click()
+
+    expect(page.get_by_role("main").get_by_text("no browser can ask for a thread of this name")).to_be_visible()
+
+
 def test_a_token_is_asked_for_kept_in_the_tab_alone_and_opens_what_it_may(browser: Browser, tmp_path: Path) -> None:
     with Desk(tmp_path / "store", {"for-all": "", "for-anna": "anna"}) as desk:
         desk.create("hers", "anna")
