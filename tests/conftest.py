@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,9 @@ LEAVING_S = 60.0  # for a worker that was told to end; a test that leaves one be
 
 # The machine may be busy, so no deadline anywhere; what CI runs is the same every time, and prints how to repeat it.
 settings.register_profile("desk", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+if not os.access(Path.cwd(), os.W_OK):
+    # Where it cannot keep what it found, Hypothesis warns, and warnings are errors.
+    settings.register_profile("desk", settings.get_profile("desk"), database=None)
 settings.register_profile("ci", settings.get_profile("desk"), derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
