@@ -304,7 +304,7 @@ def test_workers_may_wait_and_close_at_once(started: list[OwnedProcess]) -> None
     statuses: list[int] = []
     waiting = threading.Thread(target=lambda: statuses.append(process.wait(GUARD)))
     waiting.start()
-    assert process.close()
+    assert process.close(term_grace=3_600)  # which nobody waits for
     waiting.join(GUARD)
 
     assert statuses == [-signal.SIGTERM]
