@@ -131,7 +131,12 @@ def _has_body(scope: Scope) -> bool:
     lengths = header_values(scope, b"content-length")
     if lengths and not (len(lengths) == 1 and lengths[0].isascii() and lengths[0].isdigit() and len(lengths[0]) < 20):
         raise Refused(400, "invalid_request", "Content-Length is one whole number")
-    return bool(header_values(scope, b"transfer-encoding")) or bool(lengths and int(lengths[0]))
+    if not header_values(scope, b"transfer-encoding"):
+        return bool(lengths and int(lengths[0]))
+    if lengths or scope.get("http_version") == "1.0":
+        # Whoever stands between may believe the other one, and take the rest of the body for a request (RFC 9112, 6.1).
+        raise Refused(400, "invalid_request", "a body has a Content-Length or, in HTTP/1.1, a Transfer-Encoding")
+    return True
 
 
 def _check_form(scope: Scope) -> None:

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ConfigDict
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import Match
 
 from ..protocol import errors
 from ..protocol.errors import TreadleError, shorten
@@ -53,6 +54,7 @@ _STATUSES: tuple[tuple[type[TreadleError], int], ...] = (
 # Of what only HTTP knows.
 _BY_CODE = {"unauthenticated": 401}
 _OF_HTTP = {404: "route_not_found", 405: "method_not_allowed", 413: "limit_exceeded"}
+_METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _RETRY_AFTER_S = "1"
 _ENVELOPES = frozenset({"USER_MESSAGES_INPUT", "STEERING_INPUT", "INTERRUPTION_REQUEST", "QUEUED_TOOL_INPUT"})
 _OURS = frozenset({"type", "title", "status", "detail", "code"})
@@ -174,6 +176,15 @@ _SAYS = {
 _ANY = (400, 401, 403, 421, 431, 500, 503)
 
 
+def _allowed(request: Request) -> list[str]:
+    routes = request.app.router.routes
+    return [
+        method
+        for method in _METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
+
+
 def handle_errors(app: FastAPI) -> None:
     """Make an app answer every error with a problem document."""
 
@@ -192,10 +203,12 @@ def handle_errors(app: FastAPI) -> None:
         path = "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inside)
         return problem_of(400, "invalid_request", f"{first['msg']} at {where} {path}"[:500], path=path[:200])
 
-    async def of_http(_request: Request, error: Exception) -> Response:
+    async def of_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = _OF_HTTP.get(error.status_code, "invalid_request")
-        return problem_of(error.status_code, code, str(error.detail), error.headers)
+        # Starlette names the methods of the first route that has this path, and there are more of them.
+        headers = {"allow": ", ".join(_allowed(request))} if error.status_code == 405 else error.headers
+        return problem_of(error.status_code, code, str(error.detail), headers)
 
     async def unforeseen(_request: Request, error: Exception) -> Response:
         # Starlette raises it again after this, for the server's log.

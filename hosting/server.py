@@ -25,6 +25,7 @@ from ..protocol.errors import InvalidInput, TreadleError
 from .auth import is_loopback
 from .connections import Connection
 from .outlet import bound_writes
+from .sockets import Socket
 from .tracing import following
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _config(app: FastAPI, hosted: Hosted) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=Connection,
-        ws="websockets-sansio",
+        ws=Socket,
         ws_max_size=_SOCKET_BYTES_MAX,
         ws_per_message_deflate=False,
         h11_max_incomplete_event_size=hosted.limits.header_bytes + _HEAD_SLACK,

@@ -238,6 +238,22 @@ def test_bad_input_gets_a_problem_and_stores_nothing(unmoved: tuple[Runtime, htt
     assert (thread.state().result(), runtime.threads().result()) == before
 
 
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/threads", "GET, POST"),
+        ("/threads/a%2Fb", "GET, PATCH, DELETE"),
+        ("/threads/t/values/a/b", "GET, PUT, DELETE"),
+        ("/threads/t/stop", "POST"),
+        ("/", "GET, HEAD"),
+    ],
+)
+def test_a_method_that_is_not_there_is_told_all_that_are(client: httpx.Client, path: str, methods: str) -> None:
+    answer = client.request("TRACE", path)
+
+    assert (answer.status_code, answer.headers["allow"]) == (405, methods)
+
+
 def test_a_body_of_too_many_parts_is_refused_before_it_is_parsed(runtime: Runtime) -> None:
     with (
         Served(runtime, limits=Limits(body_items=1_000)) as served,

@@ -93,6 +93,57 @@ def test_what_is_no_request_gets_a_problem_and_its_connection_ends(served: Serve
     assert still_serves(served)
 
 
+HANDSHAKE = "GET /threads/t/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+VERSION, KEY = "Sec-WebSocket-Version: 13\r\n", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "status", "code"),
+    [
+        (KEY, 426, "upgrade_required"),
+        (KEY + "Sec-WebSocket-Version: 8\r\n", 426, "upgrade_required"),
+        (KEY + VERSION + VERSION, 426, "upgrade_required"),
+        (VERSION, 400, "invalid_request"),
+        (VERSION + KEY + KEY, 400, "invalid_request"),
+        (VERSION + "Sec-WebSocket-Key: short\r\n", 400, "invalid_request"),
+        (VERSION + KEY + "Content-Length: 2\r\n", 400, "invalid_request"),
+        (VERSION + KEY + "Transfer-Encoding: chunked\r\n", 400, "invalid_request"),
+        (VERSION + KEY + f"X: {'x' * 9_000}\r\n", 400, "invalid_request"),
+        (VERSION + KEY + "X: 1\r\n" * 200, 400, "invalid_request"),
+        (VERSION + KEY + "X: \x7f\r\n", 400, "invalid_request"),
+    ],
+)
+def test_a_handshake_that_is_none_gets_a_problem(served: Served, lines: str, status: int, code: str) -> None:
+    received = said(served, f"{HANDSHAKE}{lines}\r\n")
+
+    assert answer(received) == (status, code)
+    assert (b"sec-websocket-version: 13" in received.lower()) is (status == 426)
+    assert still_serves(served)
+
+
+def test_a_handshake_with_a_long_address_gets_a_problem(served: Served) -> None:
+    long = HANDSHAKE.replace("/stream", f"/stream?after={'1' * 9_000}")
+
+    assert answer(said(served, f"{long}{VERSION}{KEY}\r\n")) == (400, "invalid_request")
+
+
+def test_a_handshake_by_another_method_gets_a_problem(served: Served) -> None:
+    assert answer(said(served, f"{HANDSHAKE}{VERSION}{KEY}\r\n".replace("GET", "POST"))) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("version", "lines"),
+    [("1.1", "Content-Length: 13\r\nTransfer-Encoding: chunked\r\n"), ("1.0", "Transfer-Encoding: chunked\r\n")],
+)
+def test_a_body_with_two_ends_is_refused_and_what_follows_is_no_request(
+    served: Served, version: str, lines: str
+) -> None:
+    smuggled = "0\r\n\r\nDELETE /threads/t HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    received = said(served, f"PUT /threads/t/values/k HTTP/{version}\r\n{HEAD}{lines}\r\n{smuggled}")
+
+    assert answer(received) == (400, "invalid_request")
+
+
 def test_a_head_beyond_the_limit_is_told_the_limit(served: Served) -> None:
     received = said(served, f"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: {'x' * 5_000}\r\n\r\n")
 

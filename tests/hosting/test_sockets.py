@@ -1,0 +1,92 @@
+"""Tests hosting/sockets.py: a WebSocket's client cannot make the server keep more and more of it. Real sockets, by hand."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from typing import TYPE_CHECKING
+
+import httpx
+import pytest
+
+from tests.hosting.served import Served
+from treadle.actors import Runtime
+from treadle.agents import ThreadState, agent
+from treadle.hosting.sockets import FRAGMENTS_MAX
+from treadle.storage import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GUARD_S = 60.0
+HANDSHAKE = (
+    b"GET /threads/t/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+TEXT, CONT, PING = 1, 0, 9
+
+
+@agent
+async def rests(state: ThreadState) -> None:
+    pass
+
+
+@pytest.fixture
+def runtime() -> Iterator[Runtime]:
+    with Runtime(MemoryStore(), agents=[rests]) as opened:
+        opened.create_thread("rests", thread_id="t").result()
+        yield opened
+
+
+@pytest.fixture
+def client(served: Served) -> Iterator[socket.socket]:
+    with socket.socket() as made:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+        made.settimeout(GUARD_S)
+        made.connect(("127.0.0.1", served.port))
+        made.sendall(HANDSHAKE)
+        assert made.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 101"
+        yield made
+
+
+def frame(kind: int, data: bytes = b"", *, last: bool = True) -> bytes:
+    assert len(data) < 126
+    # Masked with zeros, which change nothing.
+    return bytes([(0x80 if last else 0) | kind, 0x80 | len(data)]) + b"\0\0\0\0" + data
+
+
+def rest(client: socket.socket) -> bytes:
+    received = b""
+    while chunk := client.recv(65_536):
+        received += chunk
+    return received
+
+
+def test_a_message_of_some_fragments_is_one(client: socket.socket) -> None:
+    client.sendall(frame(TEXT, b"pi", last=False) + frame(CONT, last=False) * (FRAGMENTS_MAX - 2) + frame(CONT, b"ng"))
+    received = b""
+    while not received.endswith(b"\x81\x04pong"):
+        received += client.recv(65_536)
+
+
+def test_a_message_without_end_is_ended(served: Served, client: socket.socket) -> None:
+    client.sendall(frame(TEXT, last=False) + frame(CONT, last=False) * 5_000)
+    said = rest(client)
+
+    assert said.endswith(b"fragments at most")
+    assert struct.pack("!H", 1009) in said[-40:]
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD_S).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_client_that_pings_and_reads_nothing_is_read_no_further(served: Served, client: socket.socket) -> None:
+    pings = memoryview(frame(PING, b"x" * 125) * 1_000)
+    client.setblocking(False)
+    sent = 0
+    while select.select([], [client], [], 1)[1]:
+        # What was cut off goes on where it was.
+        sent += client.send(pings[sent % len(pings) :])
+        assert sent < 64 << 20, "the server answers for ever"
+
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD_S).status_code == 200
