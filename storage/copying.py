@@ -193,6 +193,10 @@ def _target(path: str | os.PathLike[str], target: str | os.PathLike[str]) -> Pat
         # Of the parent only: what stands at the target itself, a link say, is not to be followed.
         goal = goal.parent.resolve(strict=True) / goal.name
         inside = goal.is_relative_to(Path(path).resolve())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise InvalidInput(
+            f"a backup goes into a directory that is there; {goal.parent} is none", code="invalid_path", value=str(goal)
+        ) from error
     except (OSError, RuntimeError) as error:
         raise open_error(goal, error if isinstance(error, OSError) else OSError(str(error))) from error
     if not goal.name or inside:

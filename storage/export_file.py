@@ -54,6 +54,7 @@ class ExportFile:
 
         Raises:
             InvalidInput: `target_exists`, or `not_an_export`: a line in it is none of these. It was not changed.
+                `invalid_path`: it is a directory, or is in none.
             StoreInUse: another process exports to it.
             StorageFull, StoreFailed: it cannot be written.
         """
@@ -71,6 +72,10 @@ class ExportFile:
                 f"{self.path} exists already; resume it, or name another file",
                 code="target_exists",
                 value=str(self.path),
+            ) from error
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError) as error:
+            raise InvalidInput(
+                f"{self.path} cannot be a file: {error.strerror}", code="invalid_path", value=str(self.path)
             ) from error
         except BlockingIOError as error:
             raise StoreInUse(

@@ -248,7 +248,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> Iterato
 
 def _cell(value: object) -> str:
     # What users chose may hold anything; a terminal is to see letters only.
-    text = "-" if value is None or value in ([], {}) else str(value)
+    text = "-" if value is None or value in ([], {}, ()) else str(value)
     return "".join(char if char.isprintable() else "�" for char in text)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from treadle.protocol.errors import InvalidInput, StorageFull, StoreFailed, StoreInUse
+from treadle.protocol.errors import InvalidInput, StorageFull, StoreInUse
 from treadle.storage.export_file import ExportFile
 from treadle.storage.exporting import Exported
 
@@ -86,9 +86,11 @@ def test_one_export_at_a_time_writes_a_file(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "missing" / "lines"):
-        with pytest.raises(StoreFailed):
+    (tmp_path / "file").touch()
+    for path in (tmp_path, tmp_path / "missing" / "lines", tmp_path / "file" / "lines"):
+        with pytest.raises(InvalidInput) as caught:
             write_rest(path)
+        assert caught.value.code == "invalid_path"
 
 
 def test_a_full_disk_ends_an_export_and_the_next_one_mends_it(tmp_path: Path) -> None:

@@ -74,6 +74,7 @@ def test_one_thread_is_shown_in_detail(store: Path, capsys: pytest.CaptureFixtur
     text = capsys.readouterr().out
     assert "waiting_inputs[0].input_id: i-later" in text
     assert "status.state: idle" in text
+    assert "last_executions[0].leftovers: -\n" in text
 
 
 @pytest.mark.parametrize(
@@ -82,6 +83,8 @@ def test_one_thread_is_shown_in_detail(store: Path, capsys: pytest.CaptureFixtur
         (["inspect", "{store}", "nobody"], 2, "thread_not_found"),
         (["inspect", "{store}", "a\nb"], 2, "invalid_id"),
         (["inspect", "{store}/missing"], 4, "not_a_store"),
+        (["backup", "{store}", "{store}-missing/copy"], 2, "invalid_path"),
+        (["export", "{store}", "-o", "{store}-missing/lines"], 2, "invalid_path"),
         (["inspect", "{store}", "--limit", "-1"], 2, "usage"),
         (["inspect", "{store}", "--state", "sleeping"], 2, "usage"),
         (["check", "{store}/missing"], 4, "not_a_store"),
