@@ -164,6 +164,8 @@ class MessageStream:
             # Waits as every write: a client that pings and takes nothing is not read any further.
             if not await self._write(self._websocket.send_text(pong)):
                 return
+            # Neither of the two waits while there is more: a crowd of pings would have the loop for itself.
+            await asyncio.sleep(0)
 
 
 async def _or_gone(sending: Coroutine[object, object, None]) -> None:

@@ -90,3 +90,16 @@ def test_a_client_that_pings_and_reads_nothing_is_read_no_further(served: Served
         assert sent < 64 << 20, "the server answers for ever"
 
     assert httpx.get(f"{served.url}/healthz", timeout=GUARD_S).status_code == 200
+
+
+@pytest.mark.slow
+def test_a_crowd_of_pings_from_a_client_that_is_gone_is_not_answered_one_by_one(
+    served: Served, client: socket.socket, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # closing it is a reset
+    client.sendall(frame(TEXT, b"ping") * 20_000)
+    client.close()
+
+    assert httpx.get(f"{served.url}/healthz", timeout=GUARD_S).status_code == 200
+    served.end(closing=False)
+    assert sum("socket.send() raised" in record.getMessage() for record in caplog.records) < 100
