@@ -5,9 +5,11 @@ What is counted on the way to a reply is one addition; sums are made when somebo
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..protocol.limits import DISPATCHER_SILENT_S, LOOP_SILENT_S
+from ..protocol.errors import StorageFull
+from ..protocol.limits import DISPATCHER_SILENT_S, LOOP_SILENT_S, STORAGE_FULL_S
 from .snapshot import Shown
 
 if TYPE_CHECKING:
@@ -53,6 +55,9 @@ def readiness(services: Services) -> list[str]:
     failure = services.store.failure()
     if failure is not None:
         reasons.append(failure.code)
+    elif (full_at := services.store.counts().full_at) is not None and time.monotonic() - full_at < STORAGE_FULL_S:
+        # For a while: a server that gets no work writes nothing, and else would never learn that there is room again.
+        reasons.append(StorageFull.code)
     closed = services.loop.loop.is_closed()
     if closed or services.loop.silent_for() > LOOP_SILENT_S:
         reasons.append("loop_closed" if closed else "loop_silent")

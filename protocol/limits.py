@@ -62,6 +62,7 @@ RESIDENT_MAX: Final = 20_000  # idle actors kept
 RETRY_FIRST_S: Final = 0.05  # a refused FINISH is tried again after this, doubling
 RETRY_LAST_S: Final = 5.0
 LOOP_SILENT_S: Final = 1.0  # a loop that answers no ping for this long is named by `explain()`
+STORAGE_FULL_S: Final = 30.0  # not ready for so long after a write that had no room, or until one is written
 DISPATCHER_SILENT_S: Final = 5.0  # a dispatcher whose line takes longer makes the runtime not ready
 
 WORKERS_MAX: Final = 32  # plain-function bodies at once

@@ -31,6 +31,7 @@ class StoreCounts(NamedTuple):
         batches: in them.
         seconds: that their writing took, together.
         sizes: groups by the bits of their size less one: of 1 batch, 2, 3 to 4, 5 to 8, and so on.
+        full_at: when the last group was refused for want of room, by the monotonic clock; None once one was written.
     """
 
     waiting: int = 0
@@ -38,6 +39,7 @@ class StoreCounts(NamedTuple):
     batches: int = 0
     seconds: float = 0.0
     sizes: tuple[int, ...] = ()
+    full_at: float | None = None
 
 
 class View(Protocol):

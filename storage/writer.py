@@ -19,7 +19,7 @@ import time
 from queue import Empty, SimpleQueue
 from typing import Final, Protocol
 
-from ..protocol.errors import InternalError, StoreClosed, StoreFailed, TreadleError
+from ..protocol.errors import InternalError, StorageFull, StoreClosed, StoreFailed, TreadleError
 from ..protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
 from .batch import COMMITTED, Answer, Batch, Confirm, refused, tell
 from .points import AFTER_COMMIT, reach
@@ -84,6 +84,7 @@ class Writer:
         self._batches = 0
         self._seconds = 0.0
         self._sizes = [0] * GROUP_BATCHES_MAX.bit_length()
+        self._full_at: float | None = None
         self._accepted = 0
         self._answered = 0
         self._ended = False
@@ -124,7 +125,9 @@ class Writer:
 
     def counts(self) -> StoreCounts:
         """Count what was written."""
-        return StoreCounts(self.backlog(), self._groups, self._batches, self._seconds, tuple(self._sizes))
+        return StoreCounts(
+            self.backlog(), self._groups, self._batches, self._seconds, tuple(self._sizes), self._full_at
+        )
 
     def close(self) -> None:
         """Take nothing more, write and answer everything queued, end the worker. Blocks; idempotent.
@@ -196,6 +199,7 @@ class Writer:
             if failed is not None:
                 self._fail(failed)
             assert len(answers) == len(group), (len(answers), len(group))
+            self._note_room(answers[-1])
             reach(AFTER_COMMIT)
         else:
             answers.extend(refused(self._failed) for _ in group)
@@ -211,6 +215,17 @@ class Writer:
         self._batches += size
         self._seconds += seconds
         self._sizes[(size - 1).bit_length()] += 1
+
+    def _note_room(self, last: Answer) -> None:
+        # Each caller is told of its own batch; whoever looks after the disk is told once, and once it is over.
+        if last.kind == "committed":
+            if self._full_at is not None:
+                self._full_at = None
+                _log.warning("the store has room again")
+        elif isinstance(last.error, StorageFull):
+            if self._full_at is None:
+                _log.error("the store takes nothing for now: %s", last.error)
+            self._full_at = time.monotonic()
 
     def _gather(self, first: Batch) -> list[Batch]:
         group = [first]

@@ -131,6 +131,19 @@ def test_a_store_that_failed_makes_it_not_ready(
     assert (ready.status_code, ready.json()["reasons"]) == (503, ["storage_full"])
 
 
+def test_a_disk_without_room_makes_it_not_ready_for_a_while(
+    served: Served, store: FaultyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = store.counts()._replace(full_at=time.monotonic())
+    monkeypatch.setattr(store, "counts", lambda: full)
+    ready = httpx.get(f"{served.url}/readyz", timeout=GUARD)
+    monkeypatch.setattr("treadle.actors.health.STORAGE_FULL_S", 0.0)
+    later = httpx.get(f"{served.url}/readyz", timeout=GUARD)
+
+    assert (ready.status_code, ready.json()["reasons"]) == (503, ["storage_full"])
+    assert later.status_code == 200
+
+
 def test_a_runtime_that_was_closed_makes_it_not_ready_and_still_alive(served: Served) -> None:
     served.runtime.close()
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treadle.protocol.errors import InternalError, StoreClosed, StoreFailed, TreadleError
+from treadle.protocol.errors import InternalError, StorageFull, StoreClosed, StoreFailed, TreadleError
 from treadle.protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
 from treadle.storage import points
-from treadle.storage.batch import COMMITTED, Answer, Batch
+from treadle.storage.batch import COMMITTED, Answer, Batch, refused
 from treadle.storage.writer import Barriers, Writer
 
 from .driving import PATIENCE_S, Answers, batch
@@ -55,6 +55,27 @@ def fill(writer: Writer, answers: Answers, count: int, size: int = 1) -> None:
 def drain(writer: Writer) -> None:
     while writer.step():
         pass
+
+
+def test_want_of_room_is_noted_until_something_is_written_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    full = [True]
+
+    def act(batches: list[Batch], answers: list[Answer]) -> None:
+        answers.extend(refused(StorageFull("no room")) if full[0] else COMMITTED for _ in batches)
+
+    writer, answers = Writer(Engine(act)), Answers()
+    with caplog.at_level(logging.INFO, "treadle.storage"):
+        for _ in range(3):
+            fill(writer, answers, 1)
+            drain(writer)
+            assert writer.counts().full_at is not None
+            assert writer.failure() is None
+        full[0] = False
+        fill(writer, answers, 1)
+        drain(writer)
+
+    assert writer.counts().full_at is None
+    assert [one.message for one in caplog.records] == ["the store takes nothing for now: no room", "the store has room again"]
 
 
 def test_what_waits_is_written_as_one_group() -> None:
