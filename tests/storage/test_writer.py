@@ -75,7 +75,10 @@ def test_want_of_room_is_noted_until_something_is_written_and_logged_once(caplog
         drain(writer)
 
     assert writer.counts().full_at is None
-    assert [one.message for one in caplog.records] == ["the store takes nothing for now: no room", "the store has room again"]
+    assert [one.message for one in caplog.records] == [
+        "the store takes nothing for now: no room",
+        "the store has room again",
+    ]
 
 
 def test_what_waits_is_written_as_one_group() -> None:
