@@ -29,6 +29,7 @@ __all__ = ["StrictRoute", "check_query"]
 
 # While JSON is parsed its worker holds the interpreter for long stretches, and on the loop it would do so for all of them.
 _ON_LOOP_BYTES: Final = 64 << 10
+_MEMBERS_MAX: Final = 64
 
 
 class StrictRoute(APIRoute):
@@ -57,9 +58,13 @@ class _StrictRequest(Request):
     async def json(self) -> Any:
         """Return the body as data. Raises: HTTPException: 400; JSONDecodeError: it is no JSON."""
         body = await self.body()
-        if len(body) <= _ON_LOOP_BYTES:
-            return _parsed(body)
-        return await to_thread.run_sync(_parsed, body)
+        found = _parsed(body) if len(body) <= _ON_LOOP_BYTES else await to_thread.run_sync(_parsed, body)
+        if isinstance(found, dict) and len(found) > _MEMBERS_MAX:
+            # Each unknown one would become an error of its own, made on the loop: seconds for a megabyte of them.
+            raise HTTPException(
+                400, f"the body has {len(found)} members, and no route here takes more than {_MEMBERS_MAX}"
+            )
+        return found
 
 
 def check_query(connection: HTTPConnection, parameters: Iterable[str]) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from pydantic import BaseModel
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
@@ -15,6 +16,7 @@ from tests.hosting.served import Served
 from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
+from treadle.hosting import envelopes, strict_route
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -89,6 +91,19 @@ def test_a_key_that_stands_twice_is_refused_at_any_depth(
     client: httpx.Client, method: str, path: str, body: str
 ) -> None:
     assert "more than once" in refused(client, method, path, content=body, headers=JSON)
+
+
+def test_a_crowd_of_unknown_members_is_refused_as_one(client: httpx.Client) -> None:
+    crowd = {"type": "USER_MESSAGES_INPUT", "messages": "x", **{f"a{number}": 1 for number in range(100_000)}}
+
+    for path in ("/threads", "/threads/t/inputs", "/threads/t/messages", "/tickets"):
+        assert "100002 members" in refused(client, "POST", path, json=crowd)
+
+
+def test_what_routes_take_has_fewer_members_than_they_may_have() -> None:
+    models = [kind for kind in vars(envelopes).values() if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+    assert max(len(kind.model_fields) for kind in models) < strict_route._MEMBERS_MAX
 
 
 def test_a_large_body_is_read_as_a_small_one_is(client: httpx.Client) -> None:
