@@ -58,8 +58,9 @@ export class Api {
     return tab.getItem(TOKEN);
   }
 
+  /** Forget the token, and what was typed under it. */
   forget() {
-    tab.removeItem(TOKEN);
+    for (const key of Object.keys(tab)) if (key.startsWith("treadle-")) tab.removeItem(key);
   }
 
   async #authorise(used) {

@@ -1,11 +1,13 @@
 // Owns the message field: how a text is sent, and what became of each that was.
 
 import { $, announce, h, keep, setText } from "./dom.js";
-import { newId } from "./api.js";
+import { newId, storage } from "./api.js";
 import { clip } from "./format.js";
 import { failed, said, SENDING, since, VERBS } from "./words.js";
 
 const KEPT = 4;
+const TYPED = "treadle-typed "; // and the id of a thread
+const tab = storage("sessionStorage");
 
 /** The last few; and whatever has no answer yet or was not taken, whose text is nowhere else. */
 function recent(entries) {
@@ -17,7 +19,6 @@ export class Composer {
   #send;
   #redraw;
   #thread = null;
-  #texts = new Map(); // thread id -> what is typed, so that looking elsewhere loses nothing
   #receipts = new Map(); // thread id -> what was sent from here, newest last
 
   /** `send(verb, text, id, waiting)` returns the receipt; it may take as long as the server is away. */
@@ -35,7 +36,7 @@ export class Composer {
         this.submit();
       }
     });
-    field.addEventListener("input", () => this.#fit());
+    field.addEventListener("input", () => this.#typed());
     for (const radio of this.#radios()) radio.addEventListener("change", () => this.#labels());
     this.#labels();
   }
@@ -57,9 +58,20 @@ export class Composer {
   }
 
   open(id) {
-    if (this.#thread) this.#texts.set(this.#thread, $("composer-text").value);
     this.#thread = id;
-    $("composer-text").value = this.#texts.get(id) ?? "";
+    $("composer-text").value = tab.getItem(TYPED + id) ?? "";
+    this.#fit();
+  }
+
+  /** Keep what is typed with the tab, so that neither looking elsewhere nor loading the page anew loses it. */
+  #typed() {
+    const text = $("composer-text").value;
+    try {
+      if (text) tab.setItem(TYPED + this.#thread, text);
+      else tab.removeItem(TYPED + this.#thread);
+    } catch {
+      tab.removeItem(TYPED + this.#thread); // there is no room for it: an old text would be worse than none
+    }
     this.#fit();
   }
 
@@ -92,7 +104,7 @@ export class Composer {
     const entry = { id: newId(), thread: this.#thread, verb: this.verb, text, outcome: SENDING, back: false, isOpen: true };
     this.#receipts.set(entry.thread, recent([...(this.#receipts.get(entry.thread) ?? []), entry]));
     field.value = "";
-    this.#fit();
+    this.#typed();
     this.#redraw();
     try {
       const receipt = await this.#send(entry.verb, text, entry.id, (attempt) => {
@@ -136,7 +148,7 @@ export class Composer {
         onclick: () => {
           entry.back = false;
           $("composer-text").value = entry.text;
-          this.#fit();
+          this.#typed();
           $("composer-text").focus();
           this.#redraw();
         },

@@ -371,3 +371,8 @@ def test_a_token_is_asked_for_kept_in_the_tab_alone_and_opens_what_it_may(browse
             expect(page.get_by_role("button", name="Change token")).to_be_visible()
             page.goto("/#/threads/his")
             expect(page.get_by_role("main").get_by_text("There is no thread his.")).to_be_visible()
+            visit(page, "hers")
+            page.get_by_label("Message", exact=True).fill("hers to know")
+            page.get_by_role("button", name="Change token").click()
+            expect(dialog).to_be_visible()
+            assert page.evaluate("JSON.stringify(sessionStorage)") == "{}"

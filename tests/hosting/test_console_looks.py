@@ -269,6 +269,13 @@ def test_a_typed_text_and_its_place_stay_while_looking_elsewhere(desk: Desk, pag
     page.go_back()
     expect(page.locator("#thread-id")).to_have_text("one")
     expect(field).to_have_value("unfinished")
+    page.reload()
+    expect(field).to_have_value("unfinished")
+    page.locator("#send").click()
+    expect(messages(page).last.locator(".text")).to_have_text("You said: unfinished")
+    page.reload()
+    expect(messages(page).last.locator(".text")).to_have_text("You said: unfinished")
+    expect(field).to_have_value("")
 
 
 def test_reading_what_is_above_is_not_disturbed_by_what_comes(desk: Desk, page: Page) -> None:
