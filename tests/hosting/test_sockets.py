@@ -13,7 +13,8 @@ import pytest
 from tests.hosting.served import Served
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
-from treadle.hosting.sockets import FRAGMENTS_MAX
+from treadle.hosting import sockets
+from treadle.hosting.sockets import FRAGMENTS_MAX, Socket
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -25,6 +26,12 @@ HANDSHAKE = (
     b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
 )
 TEXT, CONT, PING = 1, 0, 9
+
+
+def frame(kind: int, data: bytes = b"", *, last: bool = True) -> bytes:
+    assert len(data) < 126
+    # Masked with zeros, which change nothing.
+    return bytes([(0x80 if last else 0) | kind, 0x80 | len(data)]) + b"\0\0\0\0" + data
 
 
 @agent
@@ -50,12 +57,6 @@ def client(served: Served) -> Iterator[socket.socket]:
         yield made
 
 
-def frame(kind: int, data: bytes = b"", *, last: bool = True) -> bytes:
-    assert len(data) < 126
-    # Masked with zeros, which change nothing.
-    return bytes([(0x80 if last else 0) | kind, 0x80 | len(data)]) + b"\0\0\0\0" + data
-
-
 def rest(client: socket.socket) -> bytes:
     received = b""
     while chunk := client.recv(65_536):
@@ -67,6 +68,30 @@ def test_a_message_of_some_fragments_is_one(client: socket.socket) -> None:
     client.sendall(frame(TEXT, b"pi", last=False) + frame(CONT, last=False) * (FRAGMENTS_MAX - 2) + frame(CONT, b"ng"))
     received = b""
     while not received.endswith(b"\x81\x04pong"):
+        received += client.recv(65_536)
+
+
+@pytest.mark.parametrize(("sent", "pong"), [(frame(PING), b"\x8a\x00"), (frame(TEXT, b"ping"), b"\x81\x04pong")])
+def test_a_crowd_of_frames_is_taken_in_turns_and_each_is_answered(
+    client: socket.socket, monkeypatch: pytest.MonkeyPatch, sent: bytes, pong: bytes
+) -> None:
+    turns: list[int] = []
+    take = Socket._take
+
+    def counted(self: Socket) -> None:
+        turns.append(min(len(self._rest), sockets._TURN_BYTES))
+        take(self)
+
+    monkeypatch.setattr(Socket, "_take", counted)
+    client.sendall(sent * 5_000)
+    received = b""
+    while received.count(pong) < 5_000:
+        received += client.recv(65_536)
+
+    assert sum(turns) == len(sent) * 5_000
+    assert len(turns) >= sum(turns) // sockets._TURN_BYTES
+    client.sendall(frame(TEXT, b"stream_ping"))
+    while not received.endswith(b"stream_pong"):
         received += client.recv(65_536)
 
 
