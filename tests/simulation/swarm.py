@@ -403,7 +403,12 @@ class Swarm:
             self.on.settle()
             states = [state for state in map(self._state, self.threads) if state is not None]
             quiet = all(state.active_execution is None and (state.held or not state.waiting) for state in states)
-            if quiet and self.on.runtime.ready()[0]:
+            ready, reasons = self.on.runtime.ready()
+            if quiet and reasons == ["storage_full"]:
+                # What was refused is over; that there is room again is known by the next write.
+                self.on.ask(self.on.runtime.thread("t0").set_value("room", True))
+                ready, _ = self.on.runtime.ready()
+            if quiet and ready and not self.on.services.supervisor.clearing:
                 if not any(state.held and state.terminated_at is None for state in states):
                     return
                 for name in self.threads:
