@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import h11
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .problems import PROBLEM_TYPE, problem_of
@@ -25,9 +26,36 @@ __all__ = ["Connection"]
 HEAD_SECONDS: Final = 10.0
 """From the first byte that is awaited of a request to the end of its headers."""
 
+_HEAD_TURN_BYTES: Final = 8 << 10
+_CHUNKED_TURN_BYTES: Final = 4 << 10  # some 700 of the smallest chunks: 7 ms
 _KEY: Final = b"sec-websocket-key"
 _KEY_FORM: Final = re.compile(rb"[A-Za-z0-9+/]{22}==")
 _VERSION: Final = b"sec-websocket-version"
+
+
+class _Flow(FlowControl):
+    """uvicorn's say in what is read, which does not read on before all that came had its turn."""
+
+    _held = False
+
+    def hold(self) -> None:
+        """Read no further."""
+        self._held = True
+        self._transport.pause_reading()
+
+    def release(self) -> None:
+        """Read on, unless there is another reason not to."""
+        if self._held:
+            self._held = False
+            if not self.read_paused:
+                self._transport.resume_reading()
+
+    def resume_reading(self) -> None:
+        """Read on, unless something waits for its turn."""
+        if self._held:
+            self.read_paused = False
+        else:
+            super().resume_reading()
 
 
 class Connection(H11Protocol):
@@ -35,20 +63,51 @@ class Connection(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _upgraded = False
+    _rest = b""  # came, and has its turn later
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin the first head's time."""
         super().connection_made(transport)
+        self.flow: _Flow = _Flow(transport)
         self._expect_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timer."""
+        """Forget the timer, and what had no turn."""
+        self._rest = b""
         self._head_is_there()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; between two requests they are the begin of a head, which has its time from now on."""
-        super().data_received(data)
+        """Take as much as one turn has: tens of thousands of chunks fit in what comes at once, and each takes its time."""
+        if self._rest:
+            self._rest += data
+            return
+        self._rest = data
+        self._take()
+
+    def _take(self) -> None:
+        if not self._rest:
+            return  # the connection went meanwhile
+        turn, self._rest = self._rest[: self._turn()], self._rest[self._turn() :]
+        super().data_received(turn)
+        self._time_head()
+        if self._upgraded or self.transport.is_closing():
+            self._rest = b""
+        if self._rest:
+            self.flow.hold()
+            self.loop.call_soon(self._take)
+        else:
+            self.flow.release()
+
+    def _turn(self) -> int:
+        """Return the bytes of the next turn; a body of a known length is one piece, however much of it comes at once."""
+        if self.conn.their_state is not h11.SEND_BODY:
+            return _HEAD_TURN_BYTES
+        is_chunked = any(name == b"transfer-encoding" for name, _ in self.headers)
+        return _CHUNKED_TURN_BYTES if is_chunked else len(self._rest)
+
+    def _time_head(self) -> None:
+        """Between two requests whatever comes is the begin of a head, which has its time from now on."""
         if (
             self._upgraded
             or self.transport.is_closing()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import socket
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -91,6 +92,46 @@ def still_serves(served: Served) -> bool:
 def test_what_is_no_request_gets_a_problem_and_its_connection_ends(served: Served, request_: bytes) -> None:
     assert answer(said(served, request_)) == (400, "invalid_request")
     assert still_serves(served)
+
+
+def test_a_body_of_tiny_chunks_is_taken_in_turns_and_whole(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[int] = []
+    turn = Connection._turn
+
+    def noted(self: Connection) -> int:
+        turns.append(turn(self))
+        return turns[-1]
+
+    monkeypatch.setattr(Connection, "_turn", noted)
+    text = json.dumps({"path": "/" + "x" * 2_000, "unknown": "y" * 20_000})
+    chunks = "".join(f"1\r\n{letter}\r\n" for letter in text) + "0\r\nTrailer: 1\r\n\r\n"
+    head = f"POST /tickets HTTP/1.1\r\n{HEAD}Transfer-Encoding: chunked\r\n"
+    refused = said(served, f"{head}Connection: close\r\n\r\n{chunks}")
+    whole = said(served, f"{head}Connection: close\r\n\r\n{chunks.replace('y', 'yy')}")
+
+    assert len(turns) > 2 * len(chunks) // (8 << 10)
+    assert max(turns) <= 8 << 10
+    assert b'"path": "$.unknown"' in refused
+    assert answer(whole) == (400, "invalid_request")  # a chunk that is longer than it says
+
+
+def test_requests_that_come_at_once_are_answered_in_order(served: Served) -> None:
+    count = 600
+    one = "GET /threads/n{} HTTP/1.1\r\nHost: localhost\r\n{}\r\n"
+    asked = "".join(
+        one.format(number, "" if number < count - 1 else "Connection: close\r\n") for number in range(count)
+    )
+    assert len(asked) > 16 << 10
+    received = said(served, asked)
+
+    assert [int(number) for number in re.findall(rb'"thread_id": "n([0-9]+)"', received)] == list(range(count))
+
+
+def test_a_large_body_of_a_known_length_is_taken_whole(served: Served) -> None:
+    body = json.dumps({"path": "/x", "unknown": "y" * 90_000})
+    head = f"POST /tickets HTTP/1.1\r\n{HEAD}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+
+    assert b'"path": "$.unknown"' in said(served, head + body)
 
 
 HANDSHAKE = "GET /threads/t/stream HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
