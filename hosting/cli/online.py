@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..client_streams import EventStream
 
 __all__ = [
-    "DEFAULT_URL", "ThreadId", "Token", "Url", "connect", "say_receipt", "send", "show", "steer", "stop", "tail", "threads",
+    "DEFAULT_URL", "RepeatId", "ThreadId", "Token", "Url", "connect", "say_receipt", "send", "show", "steer", "stop", "tail", "threads",
 ]  # fmt: skip
 
 DEFAULT_URL = "http://127.0.0.1:8642"
@@ -56,6 +56,9 @@ def _known(context: typer.Context, incomplete: str) -> list[str]:
     return [one.id for one in page.threads if one.id.startswith(incomplete)]
 
 
+RepeatId = Annotated[
+    str | None, typer.Option("--id", help="Makes it repeatable: the same id is taken once.", show_default=False)
+]
 ThreadId = Annotated[
     str, typer.Argument(metavar="THREAD", help="The thread's id.", show_default=False, autocompletion=_known)
 ]
@@ -164,9 +167,7 @@ def send(
     thread: ThreadId,
     text: Text,
     on_busy: Annotated[OnBusy, typer.Option(help="What to do where the thread is at work.")] = OnBusy.reject,
-    input_id: Annotated[
-        str | None, typer.Option("--id", help="Makes it repeatable: the same id is taken once.", show_default=False)
-    ] = None,
+    input_id: RepeatId = None,
     create: Annotated[
         str | None,
         typer.Option(
@@ -202,9 +203,7 @@ def steer(
     execution: Annotated[
         str | None, typer.Option(help="The execution meant; by default the one at work now.", show_default=False)
     ] = None,
-    control_id: Annotated[
-        str | None, typer.Option("--id", help="Makes it repeatable: the same id is taken once.", show_default=False)
-    ] = None,
+    control_id: RepeatId = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,

@@ -11,7 +11,7 @@ from ...protocol.errors import ExecutionNotFound, InvalidInput, Unavailable
 from ...protocol.receipts import Disposition, Receipt
 from ..wire import execution_json
 from .ending import Exit, JsonOption, ending, say
-from .online import DEFAULT_URL, ThreadId, Token, Url, connect, say_receipt
+from .online import DEFAULT_URL, RepeatId, ThreadId, Token, Url, connect, say_receipt
 from .printing import record_line
 
 if TYPE_CHECKING:
@@ -77,9 +77,7 @@ def call(
     thread: ThreadId,
     tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.", show_default=False)],
     args: Annotated[str, typer.Argument(metavar="[ARGS]", help="What it is called with: a JSON object.")] = "{}",
-    input_id: Annotated[
-        str | None, typer.Option("--id", help="Makes it repeatable: the same id is taken once.", show_default=False)
-    ] = None,
+    input_id: RepeatId = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     as_json: JsonOption = False,
