@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, cast
 
 from ..actors.fence import ExecutionFenced
+from .queued_tools import run_queued
 from .rows import reader
 from .tool_result import failed_result
 from .tool_run import uncancel
@@ -58,7 +59,10 @@ async def handler_turn(flow: Flow, state: ThreadState, session: Session, message
         await session.save()
         await _deliver(flow, state, handler, message)
         await uncancel(state)
-        if flow.stopped or flow.course.session_end is not None or flow.execution.abort_signal.aborted:
+        if flow.execution.abort_signal.aborted:
+            return
+        await run_queued(flow, state)  # no step follows that would: beside a human the loop parks
+        if flow.stopped or flow.course.session_end is not None:
             return  # the rest stays undelivered
 
 

@@ -19,7 +19,7 @@ from ..protocol.open_calls import STOPPED_BY_USER
 from .flow import Flow, other_side
 from .handler_turns import handler_turn, inbound
 from .handoff import take_over
-from .queued_tools import is_queued_tool, run_joined_tools
+from .queued_tools import is_queued_tool, run_joined_tools, run_queued
 from .rows import RUN_FAILED, assistant_row
 from .session import Session
 from .steps import model_step
@@ -138,6 +138,10 @@ class _StepLoop:
                 looked = True
                 if await self._join():
                     continue  # what has arrived may change what is next
+            if row.next is Next.PARK and flow.tool_queue:
+                # Queued by a hook outside of any step, or the turn has none: no later place runs them.
+                await run_queued(flow, self._state)
+                continue
             if row.counts:
                 self._session.count(flow.side)
             over, trouble, looked = Over.NO, Trouble.NONE, False

@@ -45,10 +45,10 @@ class ThreadTools(StateParts):
     # Tools
 
     def queue_tool(self, name: str, args: Mapping[str, object] | None = None) -> Reply[None]:
-        """Have a tool run after the calls of this step, in the order queued; at rest, in an execution of its own.
+        """Have a tool run after the calls of this step, or this call of a handler; at rest, in an execution of its own.
 
-        The call is on record as if the model had made it, and has its result in history. It need not be among the
-        prompt's tools. What is wrong with the call is raised here and now: nobody need look at the reply.
+        Tools run in the order queued. The call is on record as if the model had made it, and has its result in history.
+        It need not be among the prompt's tools. What is wrong with the call is raised here and now: nobody need look at the reply.
 
         Args:
             name: of a tool, prompt or agent.

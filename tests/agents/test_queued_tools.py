@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call
+from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
+from treadle.agents.agent_definition import Agent
+from treadle.agents.handler import handler
 from treadle.agents.hook import Hook
 from treadle.agents.queued_tools import QUEUED_PER_STEP_MAX
+from treadle.agents.side import Side
 from treadle.agents.thread_state import ThreadState
 from treadle.agents.tool import tool
 from treadle.protocol.errors import InvalidInput
 
 if TYPE_CHECKING:
     from treadle.agents.tool import Tool
+    from treadle.protocol.messages import Message
 
 ran: list[str] = []
 
@@ -121,6 +125,41 @@ def test_a_tool_queued_while_the_loop_runs_is_run_before_the_next_model_step() -
         assert play.say().reason == "stop_on_response"
         assert ran == ["x"]
         assert [one.content for one in model.requests[1].messages if one.role == "tool"] == ["waited", "did x"]
+
+
+@pytest.mark.parametrize("other", ["human", "prompt"])
+def test_tools_that_a_handler_queues_run_after_its_delivery(other: str) -> None:
+    """Contract D.7 queue_tool: a handler's turn has no step; what it queued runs before the next message and the next turn."""
+
+    @handler
+    async def relay(state: ThreadState, message: Message) -> None:
+        state.queue_tool("later", {"name": str(message.content)})
+        ran.append(f"heard {message.content}")
+        if message.content == "two":
+            await state.inject_message("assistant", "both")
+
+    made, model = prompt("p", "Bye.")
+    side_b = Side(human=True) if other == "human" else Side(prompt=made)
+    agent = Agent(name="agent", side_a=Side(handler=relay), side_b=side_b, max_session_turns=1)
+    with Play(agent, definitions={"tools": [later]}) as play:
+        assert play.say(["one", "two"]).outcome == "succeeded"
+        assert ran == ["heard one", "one", "heard two", "two"]
+        assert list(play.results().values()) == [[("success", "did one")], [("success", "did two")]]
+    assert len(model.requests) == (other == "prompt")
+
+
+def test_a_tool_that_a_hook_queues_before_a_humans_turn_runs() -> None:
+    """Contract D.7 queue_tool: also where no step follows in which it could."""
+
+    async def queue(state: ThreadState, message: Message) -> None:
+        if message.content == "go":
+            state.queue_tool("later", {"name": "x"})
+
+    agent, model = beside_a_human("never", hooks=[Hook("after_create_message", "queues", queue)])
+    with Play(agent, definitions={"tools": [later]}) as play:
+        assert play.queue("go", role="assistant").reason == "awaiting_human"
+        assert ran == ["x"]
+    assert model.requests == []
 
 
 def test_queued_tools_that_were_never_run_leave_no_trace_when_the_loop_is_stopped() -> None:
