@@ -151,7 +151,7 @@ def test_the_status_stays_running_while_finish_is_refused_and_explain_says_so(st
     assert blocked is not None
     assert (blocked.what, blocked.attempts, blocked.error) == ("FINISH", 1, "4 MB and not a byte more")
     assert blocked.next_attempt_at == on.clock.now_us() + 50_000
-    assert on.runtime.ready() == (False, [f"blocked: {thread.id}"])
+    assert on.runtime.ready() == (False, ["storage_full", f"blocked: {thread.id}"])
     assert "FINISH is tried again" in thread.explain().result().next
 
 
@@ -241,7 +241,7 @@ def blocked_at_rest(on: Stage, thread: Thread) -> None:
     on.act()
     on.refuse()
     on.act()
-    assert on.runtime.ready() == (False, [f"blocked: {thread.id}"])
+    assert on.runtime.ready() == (False, ["storage_full", f"blocked: {thread.id}"])
 
 
 def test_what_was_blocked_and_is_withdrawn_blocks_nothing_any_more(stage: Enter) -> None:
