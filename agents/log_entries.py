@@ -17,6 +17,7 @@ from ..protocol.values import JsonObject, Value, check_value
 from ..storage.codec import unpack
 from ..storage.keys import numbered, prefix_end, value_key
 from ..storage.tables import Table
+from .models.halves import clean
 
 if TYPE_CHECKING:
     from ..actors.directory import Entry
@@ -54,7 +55,7 @@ def write_entry(
         checked = check_value(data, bytes_max=LOG_DATA_BYTES_MAX)
     except TreadleError as error:
         return Reply.failed(error)
-    text = redactor.text(message).encode(errors="replace").decode()
+    text = redactor.text(clean(message))
     said: JsonObject = {"message": text if len(text) <= LOG_MESSAGE_MAX else text[: LOG_MESSAGE_MAX - 1] + "…"}
     if checked is not None:
         said["data"] = redactor.data(checked)

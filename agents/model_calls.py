@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from ..protocol.limits import MIB
+from .models.halves import clean
 from .models.seam import ToolCall
 
-__all__ = ["CALLS_PER_STEP_MAX", "CALL_BYTES_MAX", "INVALID_RESPONSE", "SURPLUS", "StepCalls", "bounded_calls", "clean"]
+__all__ = ["CALLS_PER_STEP_MAX", "CALL_BYTES_MAX", "INVALID_RESPONSE", "SURPLUS", "StepCalls", "bounded_calls"]
 
 CALLS_PER_STEP_MAX: Final = 128
 """Calls of one step. All are open at once, and an execution may have 200 open calls and unread steers together."""
@@ -52,11 +53,6 @@ class StepCalls(NamedTuple):
             for call in self.calls
         ]
         return json.dumps(made, ensure_ascii=False, separators=(",", ":"))
-
-
-def clean(text: str) -> str:
-    """Return text that can be stored: without halves of characters, which no UTF-8 has."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def bounded_calls(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.messages import Draft, draft_message
-from .model_calls import StepCalls, clean
+from .model_calls import StepCalls
+from .models.halves import clean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

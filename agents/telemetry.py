@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import TreadleError
+from .models.halves import JoinedStream
 from .models.seam import ReasoningDelta, TextDelta
 
 if TYPE_CHECKING:
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 __all__ = ["Chunks", "show"]
 
 logger = logging.getLogger("treadle")
+
+_CHUNK_MAX: Final = 32_768  # characters of one frame, which holds at most 256 KiB
 
 
 def show(flow: Flow, kind: str, **fields: object) -> None:
@@ -44,8 +47,8 @@ class Chunks:
         self._flow = flow
         self._message_id = message_id
         self._redactor = redactor
-        self._text = redactor.stream()
-        self._reasoning = redactor.stream()
+        self._text = _Shown(redactor)
+        self._reasoning = _Shown(redactor)
         self._told = False
 
     def take(self, delta: Delta) -> None:
@@ -57,7 +60,7 @@ class Chunks:
 
     def restart(self) -> None:
         """Take back all that was shown: another attempt begins."""
-        self._text, self._reasoning = self._redactor.stream(), self._redactor.stream()
+        self._text, self._reasoning = _Shown(self._redactor), _Shown(self._redactor)
         if self._told:
             self._told = False
             _emit(self._flow, {"type": "message_restart", "message_id": self._message_id, "depth": self._flow.depth})
@@ -70,7 +73,22 @@ class Chunks:
     def _show(self, kind: str, chunk: str) -> None:
         if chunk and self._flow.execution.entry.watch is not None:
             self._told = True
-            _emit(
-                self._flow,
-                {"type": kind, "message_id": self._message_id, "depth": self._flow.depth, "chunk": chunk},
-            )
+            about = {"type": kind, "message_id": self._message_id, "depth": self._flow.depth}
+            for at in range(0, len(chunk), _CHUNK_MAX):
+                _emit(self._flow, {**about, "chunk": chunk[at : at + _CHUNK_MAX]})
+
+
+class _Shown:
+    """One text that comes in pieces, as it may be shown: characters whole, and then without secrets."""
+
+    __slots__ = ("_joined", "_redacted")
+
+    def __init__(self, redactor: Redactor) -> None:
+        self._joined = JoinedStream()
+        self._redacted = redactor.stream()
+
+    def feed(self, piece: str) -> str:
+        return self._redacted.feed(self._joined.feed(piece))
+
+    def finish(self) -> str:
+        return self._redacted.feed(self._joined.finish()) + self._redacted.finish()

@@ -9,7 +9,7 @@ from ..protocol.errors import CallerError, InvalidInput
 from ..protocol.open_calls import STOPPED_BY_USER
 from ..protocol.values import check_value
 from .bindings import run_bound
-from .model_calls import clean
+from .models.halves import clean
 from .models.seam import ToolCall
 from .rows import tool_row
 from .telemetry import show

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
+from .models.halves import clean
 
 __all__ = ["ToolResult", "failed_result", "is_storable", "tool_result"]
 
@@ -95,7 +96,7 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
     )
     return ToolResult(
         status="error",
-        error=_clean(said)[:ERROR_CHARACTERS_MAX],
+        error=clean(said)[:ERROR_CHARACTERS_MAX],
         stack=_stack(error),
         error_code=code or (known.code if known is not None else "tool_error"),
     )
@@ -104,13 +105,9 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
 def _stack(error: BaseException) -> str:
     try:
         # Its end says most: where it was raised.
-        return _clean("".join(traceback.format_exception(error)))[-STACK_CHARACTERS_MAX:]
+        return clean("".join(traceback.format_exception(error)))[-STACK_CHARACTERS_MAX:]
     except BaseException as broken:  # noqa: BLE001 - as above
         return f"(the traceback could not be had: {type(broken).__name__})"
-
-
-def _clean(text: str) -> str:
-    return text.encode(errors="replace").decode()
 
 
 def _read(value: object) -> ToolResult:
@@ -121,7 +118,7 @@ def _read(value: object) -> ToolResult:
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", by_alias=True, exclude_none=_is_content(value.__dict__))
     if isinstance(value, str):
-        return ToolResult(status="success", result=str(value))
+        return ToolResult(status="success", result=str.__str__(value))  # of a text enum the text, not its name
     if isinstance(value, dict):
         if value.get("status") in ("success", "error") and value.keys() <= ToolResult.model_fields.keys():
             return ToolResult.model_validate(value)
@@ -207,5 +204,5 @@ def _refused(value: object, error: BaseException) -> ToolResult:
     else:
         why = failed_result(error).error or ""
     kind = type(value).__name__
-    said = _clean(f"the tool returned what cannot be stored ({kind}): {why}")
+    said = clean(f"the tool returned what cannot be stored ({kind}): {why}")
     return ToolResult(status="error", error=said[:ERROR_CHARACTERS_MAX], error_code="invalid_result")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...protocol.errors import shorten
 from ...protocol.limits import RESPONSE_CALLS_MAX, RESPONSE_CHARS_MAX
 from .errors import ModelError
+from .halves import clean
 from .seam import Delta, Finished, ModelResponse, ReasoningDelta, TextDelta, ToolCall, ToolCallDelta, Usage
 
 __all__ = ["Collector", "collect"]
@@ -62,9 +63,12 @@ class Collector:
     def response(self, attempts: int = 1) -> ModelResponse:
         """Return what all deltas came to."""
         return ModelResponse(
-            "".join(self._text),
-            "".join(self._reasoning),
-            tuple(ToolCall(call.id, "".join(call.name), "".join(call.arguments)) for call in self._calls.values()),
+            clean("".join(self._text)),
+            clean("".join(self._reasoning)),
+            tuple(
+                ToolCall(call.id, clean("".join(call.name)), clean("".join(call.arguments)))
+                for call in self._calls.values()
+            ),
             self._usage,
             self._reason,
             self._model,

@@ -82,6 +82,26 @@ def test_chunks_hold_no_secret_however_it_is_cut() -> None:
     assert "".join(one["chunk"] for one in shown.frames if one["type"] == "reasoning_chunk") == "[secret:KEY]?"
 
 
+def test_a_character_that_is_cut_in_halves_is_shown_whole_and_found_in_secrets() -> None:
+    shown = Shown()
+    chunks = Chunks(flow(shown), "m1", Redactor({"KEY": "🔑🔒🔑🔒"}))
+    for piece in ("a\ud83d", "\ude00 ", "🔑\ud83d", "\udd12🔑\ud83d", "\udd12", " z\ud83d"):
+        chunks.take(TextDelta(piece))
+    chunks.finish()
+
+    assert "".join(one["chunk"] for one in shown.frames) == "a😀 [secret:KEY] z?"
+
+
+def test_a_piece_that_is_larger_than_a_frame_is_shown_in_several() -> None:
+    shown = Shown()
+    chunks = Chunks(flow(shown), "m1", Redactor())
+    chunks.take(TextDelta("é" * 200_000))
+    chunks.finish()
+
+    assert "".join(one["chunk"] for one in shown.frames) == "é" * 200_000
+    assert max(len(one["chunk"].encode()) for one in shown.frames) < 200_000
+
+
 @pytest.mark.parametrize("said", [True, False])
 def test_a_restart_takes_back_what_was_shown(said: bool) -> None:
     shown = Shown()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -15,6 +16,10 @@ from treadle.agents.tool_result import failed_result, tool_result
 from treadle.protocol.errors import MessageNotFound
 from treadle.protocol.limits import MESSAGE_BYTES_MAX
 from treadle.protocol.values import check_value
+
+
+class Answer(str, Enum):  # noqa: UP042 - a `StrEnum` shows its text anyway
+    YES = "yes"
 
 
 class Order(BaseModel):
@@ -45,6 +50,7 @@ def text(result: str | None, **more: Any) -> ToolResult:
     ("returned", "result"),
     [
         ("shipped", text("shipped")),
+        (Answer.YES, text("yes")),
         ("", text("")),
         (None, text(None)),
         (text("x", error_data={"a": 1}), text("x", error_data={"a": 1})),

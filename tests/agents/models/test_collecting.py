@@ -21,6 +21,17 @@ def test_calls_come_piece_by_piece_and_stay_in_the_order_in_which_they_began() -
     assert response.tool_calls == (ToolCall("b", "send", "{}"), ToolCall("a", "look", '{"x":1}'))
 
 
+def test_a_character_that_is_cut_in_halves_between_deltas_is_whole_in_the_response() -> None:
+    half, other = "\ud83d", "\udd11"
+    response = collect(
+        TextDelta(f"a{half}"), ReasoningDelta(half), TextDelta(f"{other}b"), ReasoningDelta(other),
+        ToolCallDelta(0, "c", "look", f'{{"x":"{half}'), ToolCallDelta(0, arguments=f'{other}"}}'), Finished(),
+    )  # fmt: skip
+
+    assert (response.text, response.reasoning) == ("a🔑b", "🔑")
+    assert response.tool_calls == (ToolCall("c", "look", '{"x":"🔑"}'),)
+
+
 def test_duplicate_and_missing_call_ids_come_through_unharmed() -> None:
     response = collect(ToolCallDelta(0, "a", "x"), ToolCallDelta(1, "a", "y"), ToolCallDelta(2, None, "z"))
 
