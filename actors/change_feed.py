@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import CursorConflict, InvalidInput, StoreClosed, shorten
+from ..protocol.errors import CursorConflict, InvalidInput, StoreClosed, ThreadNotFound, shorten
 from ..protocol.frames import Frame, change_frame, closed_frame
 from ..protocol.limits import JOURNAL_PAGE
 from ..storage.changes import Change, read_changes
+from ..storage.reading import read_thread, thread_number
 from .feed import Feed, Pause
 
 if TYPE_CHECKING:
@@ -44,6 +45,18 @@ class ChangeSubscription(Feed[Frame]):
     def cursor(self) -> int | str | None:
         """The change number to resume after: of the last frame delivered, else where it began."""
         return self._after
+
+    def owner(self, thread_id: str) -> str | None:
+        """Return whom a thread belongs to, None where nobody; blocks for one read, also of a runtime that closes.
+
+        Raises: ThreadNotFound, StoreClosed.
+        """
+        with self._hub.store.view() as view:
+            number = thread_number(view, thread_id)
+            found = read_thread(view, number) if number else None
+        if found is None:
+            raise ThreadNotFound(f"no thread {thread_id!r}", thread_id=thread_id)
+        return found[1].user_id
 
     def _step(self) -> Frame | Pause:
         if self._closed:

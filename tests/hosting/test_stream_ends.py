@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from tests.hosting.service import WAITING, Service
 from tests.hosting.watching import GUARD_S, Watching, connect
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
+from treadle.hosting.auth import Auth, Principal
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -61,6 +64,44 @@ def test_a_server_that_ends_under_its_watchers_sends_each_its_last_frame() -> No
         assert [list(watching)[-1].data for watching in [*sse, everything]] == [CLOSED] * 51
         ends = [frames_of(client) for client in sockets]
         assert [(frames[-1], code) for frames, code in ends] == [(CLOSED, 1001)] * 50
+
+
+@agent
+async def waits(state: ThreadState) -> None:
+    await state.request("approval", {})
+
+
+def test_a_user_who_follows_all_its_threads_is_told_what_a_closing_server_made_of_them() -> None:
+    """Of threads that the stream has shown, and of those that it hears of when the runtime takes no calls any more."""
+    auth = Auth({"for-anna": Principal("user", "anna")})
+    over = threading.Event()
+
+    @agent
+    def lasts(state: ThreadState) -> None:
+        over.wait(GUARD_S)
+
+    with (
+        Runtime(MemoryStore(), agents=[waits, lasts], drain_timeout=0) as runtime,
+        Served(runtime, auth=auth) as served,
+    ):
+        for thread_id, user_id, body in (("one", "anna", waits), ("two", "anna", waits), ("his", "bo", lasts)):
+            runtime.create_thread(body, thread_id=thread_id, user_id=user_id).result().submit("go").result()
+        with (
+            Watching(f"{served.url}/events", token="for-anna") as shown,
+            Watching(f"{served.url}/events?after=latest", token="for-anna") as unshown,
+            ThreadPoolExecutor(1) as worker,
+        ):
+            shown.committed(2)
+            unshown.next("snapshot")
+
+            ending = worker.submit(served.end)
+            for watching in (shown, unshown):
+                ends = [(block.data["thread_id"], block.data["status"]["state"]) for block in watching.committed(2)]
+                assert sorted(ends) == [("one", "idle"), ("two", "idle")]
+            over.set()
+
+            assert [list(watching)[-1].name for watching in (shown, unshown)] == ["closed"] * 2
+            ending.result()
 
 
 @pytest.mark.slow
