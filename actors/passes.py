@@ -108,4 +108,4 @@ def describe_error(error: BaseException) -> tuple[str, str]:
     except BaseException as broken:  # noqa: BLE001 - a body's error may be as broken as the body
         text = f"(its text could not be had: {type(broken).__name__})"
     text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
-    return kind, text[:_MESSAGE_MAX] or kind
+    return kind, (text if len(text) <= _MESSAGE_MAX else text[: _MESSAGE_MAX - 1] + "…") or kind

@@ -162,7 +162,7 @@ def _raise_without_secrets(state: ThreadState, error: BaseException) -> None:
         return
     redactor = scene.env.redactor
     kind, message = describe_error(error)
-    if redactor.finds(message) or redactor.finds(kind):
+    if redactor.text(message) != message or redactor.finds(kind):
         failed = error if type(error) is ExecutionFailed else None
         raise ExecutionFailed(
             redactor.text(message),

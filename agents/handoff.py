@@ -40,5 +40,5 @@ async def take_over(flow: Flow, state: ThreadState, session: Session) -> None:
             session.handle(name, history[-1])  # what was said before was the old agent's to answer
     show(flow, "agent_handoff", new_agent_id=agent.name, new_agent_title=agent.description or agent.name)
     if handoff.message is not None:
-        said = state.scene.env.redactor.text(fitting(handoff.message))
+        said = fitting(state.scene.env.redactor.text(handoff.message))
         await state.append_hooked(draft_message(flow.execution.new_id(), reader("a"), said))

@@ -149,7 +149,7 @@ class HookRunner:
             "kind": hook.hook,
             "how": failure.how,
             "error_type": type(error).__name__,
-            "error": _said(error)[:LOGGED_CHARACTERS_MAX],
+            "error": _at_most(_said(error)),
         }
         self._log(f"hook {hook.id} failed", details)
         if row.on_failure == "refuse" and refusing and failure.how != "garbage":
@@ -253,6 +253,10 @@ def _said(error: BaseException) -> str:
         return str(error)
     except BaseException as broken:  # noqa: BLE001 - a hook's error may be as broken as the hook
         return f"(its text could not be had: {type(broken).__name__})"
+
+
+def _at_most(said: str) -> str:
+    return said if len(said) <= LOGGED_CHARACTERS_MAX else said[: LOGGED_CHARACTERS_MAX - 1] + "…"
 
 
 def _asks_to_block(error: BaseException) -> bool:

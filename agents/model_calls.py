@@ -77,7 +77,9 @@ def bounded_calls(
     known = set(taken)
     left = CALL_BYTES_MAX
     for call in calls:
-        arguments, name = clean(call.arguments), clean(call.name)[:_NAME_MAX]
+        arguments, name = clean(call.arguments), clean(call.name)
+        # Cut, it could hold the half of a secret.
+        name = name if len(name) <= _NAME_MAX else redact(name)[:_NAME_MAX]
         # Twice: in the text that is stored the quotes of arguments are escaped.
         left -= 2 * len(arguments.encode()) + len(name) + _AROUND
         if left < 0 or (len(kept) == CALLS_PER_STEP_MAX - 1 and len(calls) > CALLS_PER_STEP_MAX):

@@ -1,16 +1,17 @@
 """Owns the taking out of secrets: from a text, from JSON data, from a text that comes in pieces. Knows no variable.
 
 What is taken out is every place where a secret stands, also where secrets overlap, touch or hold each other: the whole
-stretch gives way to one mark. A stream gives the same text as the whole would, whatever the pieces.
+stretch gives way to one mark. A stream gives the same text as the whole would, whatever the pieces. Errors show a long
+value by its ends: beside a cut an end of a secret is taken out as well.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar, cast
-from urllib.parse import quote, quote_plus
+
+from .spellings import spellings
 
 __all__ = ["SECRET_CHARACTERS_MIN", "RedactedStream", "Redactor"]
 
@@ -18,28 +19,38 @@ T = TypeVar("T")
 
 SECRET_CHARACTERS_MIN: Final = 4  # contract I.4: a shorter value would take half of every text with it
 
+_CUT: Final = re.compile(r"(…|\.\.\.)")  # ours, and that of pydantic and reprlib
+_END_MIN: Final = 4
+
+
+def _telling(value: str) -> int:
+    """Return how many characters of an end of a secret are too many: half of it, and never more than 8."""
+    return min(8, max(_END_MIN, len(value) // 2))
+
 
 class Redactor:
     """Replaces the values of secrets by `[secret:NAME]`; never changes once made, so any worker may use it.
 
-    A secret is also found as it is written in JSON, in a URL and in the `repr` of a string.
+    A secret is also found as JSON, Python, URLs and HTML write it, one inside another up to three deep.
 
     Args:
         secrets: values by name, or pairs where a name has several; values of under 4 characters are left out.
     """
 
-    __slots__ = ("_firsts", "_longest", "_marks", "_pattern", "_values")
+    __slots__ = ("_beginnings", "_ends", "_firsts", "_longest", "_marks", "_pattern", "_values")
 
     def __init__(self, secrets: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> None:
         pairs = secrets.items() if isinstance(secrets, Mapping) else secrets
         marks: dict[str, str] = {}
         for name, value in pairs:
-            for spelling in _spellings(value):
+            for spelling in spellings(value) if len(value) >= SECRET_CHARACTERS_MIN else ():
                 marks.setdefault(spelling, f"[secret:{name}]")
         # The longest first: of those that begin at a place it is the one that names the mark.
         self._values = sorted(marks, key=len, reverse=True)
         self._marks = marks
         self._firsts = {value[0] for value in self._values}
+        self._beginnings = {value[:_END_MIN] for value in self._values}
+        self._ends = {value[-_END_MIN:] for value in self._values}
         self._longest = len(self._values[0]) if self._values else 0
         self._pattern = re.compile("|".join(map(re.escape, self._values))) if self._values else None
 
@@ -47,7 +58,14 @@ class Redactor:
         return self._pattern is not None
 
     def text(self, text: str) -> str:
-        """Return a text without its secrets; one that has none comes back as it is."""
+        """Return a text without its secrets, nor their ends beside a cut; one that has none comes back as it is."""
+        if self._pattern is None:
+            return text
+        text = self.said(text)
+        return self._without_ends(text) if _CUT.search(text) is not None else text
+
+    def said(self, text: str) -> str:
+        """Return a text that nobody has cut without its secrets: what its stream comes to."""
         if self._pattern is None or not any(value in text for value in self._values):
             return text
         return self._take(text, 0, len(text))[0]
@@ -90,6 +108,35 @@ class Redactor:
         if end < limit:
             shown.append(text[end:limit])
         return "".join(shown), max(0, end - limit)
+
+    def _without_ends(self, text: str) -> str:
+        parts = _CUT.split(text)  # what stands between cuts, and every second one a cut
+        for at in range(0, len(parts), 2):
+            if at + 1 < len(parts):
+                parts[at] = self._without_beginning(parts[at])
+            if at:
+                parts[at] = self._without_end(parts[at])
+        return "".join(parts)
+
+    def _without_beginning(self, part: str) -> str:
+        """Return what stands before a cut without the beginning of a secret that it ends with."""
+        for at in range(max(0, len(part) - self._longest + 1), len(part) - _END_MIN + 1):
+            if part[at : at + _END_MIN] in self._beginnings:
+                left = part[at:]
+                for value in self._values:
+                    if value.startswith(left) and len(left) >= _telling(value):
+                        return part[:at] + self._marks[value]
+        return part
+
+    def _without_end(self, part: str) -> str:
+        """Return what stands behind a cut without the end of a secret that it begins with."""
+        for at in range(min(len(part), self._longest - 1), _END_MIN - 1, -1):
+            if part[at - _END_MIN : at] in self._ends:
+                left = part[:at]
+                for value in self._values:
+                    if value.endswith(left) and len(left) >= _telling(value):
+                        return self._marks[value] + part[at:]
+        return part
 
     def _open(self, text: str) -> int:
         """Return where the longest end of a text begins that could be the beginning of a secret; its length if none."""
@@ -136,15 +183,3 @@ class RedactedStream:
         shown, _ = self._redactor._take(self._held, self._covered, len(self._held))  # noqa: SLF001
         self._held, self._covered = "", 0
         return shown
-
-
-def _spellings(value: str) -> list[str]:
-    """Return how a secret may stand in a text: as it is, and as JSON, URLs and tracebacks write it."""
-    if len(value) < SECRET_CHARACTERS_MIN:
-        return []
-    spellings = [value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]]
-    try:
-        spellings += quote(value, safe=""), quote_plus(value)
-    except UnicodeEncodeError:
-        return spellings  # with a surrogate it can stand in no URL
-    return spellings

@@ -155,8 +155,8 @@ def _row(
     reasoning = flow.prompt.reasoning if flow.prompt is not None else None
     kept = response.reasoning if reasoning is not None and reasoning.include else ""
     return assistant_row(
-        flow, message_id, redactor.text(text), calls, calls_text=stored_form(state, calls).text(),
-        metadata={"reasoning": redactor.text(kept)} if kept else None,
+        flow, message_id, redactor.said(text), calls, calls_text=stored_form(state, calls).text(),
+        metadata={"reasoning": redactor.said(kept)} if kept else None,
     )  # fmt: skip
 
 

@@ -78,7 +78,7 @@ async def _say_first(
     attachments = [one for one in given if isinstance(one, dict)] if isinstance(given, list) else []
     if not text and not attachments:
         return None
-    redacted = state.scene.env.redactor.text(fitting(text or ""))
+    redacted = fitting(state.scene.env.redactor.text(text or ""))
     draft = draft_message(
         child.execution.new_id(), reader(child.side), redacted or None, attachments=attachments or None
     )

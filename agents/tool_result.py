@@ -96,7 +96,7 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
     )
     return ToolResult(
         status="error",
-        error=clean(said)[:ERROR_CHARACTERS_MAX],
+        error=_at_most(clean(said)),
         stack=_stack(error),
         error_code=code or (known.code if known is not None else "tool_error"),
     )
@@ -105,7 +105,8 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
 def _stack(error: BaseException) -> str:
     try:
         # Its end says most: where it was raised.
-        return clean("".join(traceback.format_exception(error)))[-STACK_CHARACTERS_MAX:]
+        stack = clean("".join(traceback.format_exception(error)))
+        return stack if len(stack) <= STACK_CHARACTERS_MAX else "…" + stack[1 - STACK_CHARACTERS_MAX :]
     except BaseException as broken:  # noqa: BLE001 - as above
         return f"(the traceback could not be had: {type(broken).__name__})"
 
@@ -205,4 +206,9 @@ def _refused(value: object, error: BaseException) -> ToolResult:
         why = failed_result(error).error or ""
     kind = type(value).__name__
     said = clean(f"the tool returned what cannot be stored ({kind}): {why}")
-    return ToolResult(status="error", error=said[:ERROR_CHARACTERS_MAX], error_code="invalid_result")
+    return ToolResult(status="error", error=_at_most(said), error_code="invalid_result")
+
+
+def _at_most(error: str) -> str:
+    # The mark is what the half of a secret before it is found by.
+    return error if len(error) <= ERROR_CHARACTERS_MAX else error[: ERROR_CHARACTERS_MAX - 1] + "…"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextvars import copy_context
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from ..actors.fence import ExecutionFenced
 from ..actors.reply import Reply
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from .toolbox import Found
 
 __all__ = ["refusal", "run_tool", "uncancel"]
+
+_NAME_SHOWN: Final = 80  # characters of a name that no tool has
 
 
 def refusal(error: str, code: str) -> ToolResult:
@@ -56,7 +58,8 @@ async def run_tool(flow: Flow | None, state: ThreadState, call: ToolCall, *, lis
     try:
         found = find_tool(flow, state, call.name, listed=listed)
         if found is None:
-            return refusal(f'Tool "{call.name[:80]}" is not available for this prompt', "tool_not_available")
+            name = call.name if len(call.name) <= _NAME_SHOWN else call.name[: _NAME_SHOWN - 1] + "…"
+            return refusal(f'Tool "{name}" is not available for this prompt', "tool_not_available")
         return await _run_with_env(flow, state, found, call)
     except ExecutionFenced as error:
         if flow is None or flow.execution.fenced:

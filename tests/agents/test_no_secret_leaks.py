@@ -158,6 +158,33 @@ def test_no_planted_secret_is_found_in_what_leaves(plan: Plan) -> None:
     assert len(logs) >= 2
 
 
+def test_no_error_shows_the_beginning_of_a_secret_that_is_longer_than_it_shows() -> None:
+    """Contract D.6 redaction: what is not JSON data, a name of no tool and the garbage of a model are shown shortened."""
+    secret = "".join(f"{number:03}-" for number in range(300))
+
+    @tool
+    async def give(state: ThreadState) -> set[str]:
+        return {secret}
+
+    @tool
+    async def fail(state: ThreadState) -> None:
+        raise ValueError("x" * 8_100 + secret)
+
+    turns = [
+        [call("give"), call("fail", "c2"), call("n" * 60 + secret, "c3"), call("n" * 240 + secret, "c4")],
+        [[secret]],
+    ]
+    agent, _ = beside_a_human(*turns, tools=[give, fail], env={"KEY": secret})
+    with Play(agent) as play:
+        record = play.say()
+        logs = ThreadState.at_rest(play.thread).get_logs(1000).result(PATIENCE_S)
+        shown = json.dumps([one.model_dump() for one in play.messages()]) + json.dumps(logs) + repr(record)
+
+    assert record.reason == "step_error"
+    assert "[secret:KEY]" in shown
+    assert "000-001-" not in shown
+
+
 class Lines(logging.Handler):
     """Keeps what the process logs."""
 

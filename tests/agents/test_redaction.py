@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import html
 import json
-from urllib.parse import quote
+import reprlib
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from treadle.agents.redaction import Redactor
+from treadle.protocol.errors import shorten
 
 # Few letters, so that secrets overlap, hold each other and begin everywhere; none of them is in a mark.
 SECRETS = st.dictionaries(
@@ -63,6 +69,70 @@ def test_a_secret_is_found_as_json_and_urls_write_it() -> None:
         assert "ss" not in redactor.text(text), text
 
 
+PEM = "-----BEGIN KEY-----\nMIIa+b/c\"d\\x<é🔑'\n-----END KEY-----\n"
+
+
+@pytest.mark.parametrize("deep", [1, 2, 3])
+@pytest.mark.parametrize(
+    "write", [json.dumps, lambda value: json.dumps(value, ensure_ascii=False), repr, ascii, lambda value: repr([value])]
+)
+def test_a_secret_is_found_in_json_and_python_inside_one_another(write: Callable[[str], str], deep: int) -> None:
+    text = PEM
+    for _ in range(deep):
+        text = write(text)
+
+    assert "MIIa" not in Redactor({"KEY": PEM}).text(f"{{{text}}}")
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        quote,
+        quote_plus,
+        html.escape,
+        lambda value: quote(json.dumps(value)),
+        lambda value: json.dumps(value).replace("/", "\\/"),
+        lambda value: json.dumps(value, ensure_ascii=False).replace("<", "\\u003c"),
+        lambda value: json.dumps(value).replace("ud83d\\udd11", "uD83D\\uDD11").replace("u00e9", "u00E9"),
+    ],
+)
+def test_a_secret_is_found_as_other_programs_write_it(write: Callable[[str], str]) -> None:
+    assert "MIIa" not in Redactor({"KEY": PEM}).text(write(PEM))
+
+
+class Token(BaseModel):
+    token: int
+
+
+TOKEN = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJf36"
+
+
+def refused_token() -> str:
+    with pytest.raises(ValidationError) as caught:
+        Token.model_validate({"token": TOKEN})
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [shorten(TOKEN, 60), shorten({"a": [TOKEN]}, 60), reprlib.repr([TOKEN]), refused_token(), f"…{TOKEN[70:]} and"],
+)
+def test_what_a_cut_has_left_of_a_secret_is_taken_out(text: str) -> None:
+    """Contract D.6 redaction: an error shows a long value by its ends, and each end tells of the secret."""
+    shown = Redactor({"KEY": TOKEN}).text(text)
+
+    assert "[secret:KEY]" in shown
+    assert not any(TOKEN[at : at + 8] in shown for at in range(len(TOKEN) - 8))
+
+
+def test_a_few_characters_beside_a_cut_are_no_secret() -> None:
+    redactor = Redactor({"KEY": "https://example.org/?key=12345", "PIN": "sesame"})
+
+    assert redactor.text("see https… and see... so, ...345") == "see https… and see... so, ...345"
+    assert redactor.text("https://ex… sesa... ...same") == "[secret:KEY]… [secret:PIN]... ...[secret:PIN]"
+    assert redactor.said("sesa...") == "sesa..."
+
+
 def test_data_is_redacted_at_every_depth_keys_included() -> None:
     redactor = Redactor({"K": "sesame"})
 
@@ -109,7 +179,7 @@ def test_a_stream_of_one_endless_secret_does_not_grow() -> None:
 def test_no_text_and_no_way_to_cut_it_leaks_a_secret(secrets: dict[str, str], text: str, places: list[int]) -> None:
     """Contract D.6 redaction: the pieces of a stream come to the same text as the whole, and leak nothing on the way."""
     redactor = Redactor(secrets)
-    whole = redactor.text(text)
+    whole = redactor.said(text)
     came_to, shown = streamed(redactor, cut(text, places))
 
     assert came_to == whole
@@ -126,7 +196,7 @@ def test_any_secrets_and_any_text_come_to_the_same_in_pieces(
     redactor = Redactor(secrets)
     text = text.join(secrets.values()) if secrets else text
 
-    assert streamed(redactor, cut(text, places))[0] == redactor.text(text)
+    assert streamed(redactor, cut(text, places))[0] == redactor.said(text)
 
 
 @given(SECRETS, TEXTS)
