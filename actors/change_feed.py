@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import CursorConflict, InvalidInput, StoreClosed, ThreadNotFound, shorten
+from ..protocol.errors import CursorConflict, InvalidInput, StoreClosed, shorten
 from ..protocol.frames import Frame, change_frame, closed_frame
 from ..protocol.limits import JOURNAL_PAGE
 from ..storage.changes import Change, read_changes
-from ..storage.reading import read_thread, thread_number
 from .feed import Feed, Pause
 
 if TYPE_CHECKING:
@@ -47,16 +46,12 @@ class ChangeSubscription(Feed[Frame]):
         return self._after
 
     def owner(self, thread_id: str) -> str | None:
-        """Return whom a thread belongs to, None where nobody; blocks for one read, also of a runtime that closes.
+        """Return whom a thread belongs to, None where nobody; blocks for one read at most, and is told while a runtime closes, too.
 
         Raises: ThreadNotFound, StoreClosed.
         """
-        with self._hub.store.view() as view:
-            number = thread_number(view, thread_id)
-            found = read_thread(view, number) if number else None
-        if found is None:
-            raise ThreadNotFound(f"no thread {thread_id!r}", thread_id=thread_id)
-        return found[1].user_id
+        finder = self._hub.finder
+        return finder.snapshot(finder.entry(thread_id)).user_id
 
     def _step(self) -> Frame | Pause:
         if self._closed:

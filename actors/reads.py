@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
     from ..protocol.facts import Facts
     from ..protocol.messages import Message
-    from ..storage.store import View
+    from ..storage.store import Store, View
     from .directory import Entry
+    from .hub import Watched
     from .services import Services
 
 __all__ = ["ExecutionPage", "MessagePage", "Order", "ValuePage"]
@@ -79,7 +80,7 @@ def check_order(order: object) -> Order | None:
     raise InvalidInput(f"order is 'asc' or 'desc', not {shorten(order)}", code="invalid_page", value=shorten(order))
 
 
-def facts_of(view: View, entry: Entry) -> Facts:
+def facts_of(view: View, entry: Watched) -> Facts:
     """Return what is known of a thread, as it is stored. Raises: ThreadNotFound."""
     found = read_thread(view, entry.number)
     if found is None:
@@ -212,8 +213,13 @@ def _total(facts: Facts, classes: list[int], *, include_silent: bool) -> int:
 
 def read_message(services: Services, entry: Entry, message_id: object) -> Message | None:
     """Return a message by id, at any depth, waiting ones included; None where there is none."""
+    return find_message(services.store, entry, message_id)
+
+
+def find_message(store: Store, entry: Watched, message_id: object) -> Message | None:
+    """Return a message by id, as `read_message`: all that it takes is the store."""
     given = check_id("message_id", message_id)
-    with services.store.view() as view:
+    with store.view() as view:
         facts = facts_of(view, entry)
         return MessageReader(view, entry.number, facts.generation).find(given, facts.failed_through)
 

@@ -19,9 +19,11 @@ from ..storage.keys import journal_key
 from ..storage.reading import read_journal, thread_number
 from ..storage.tables import Table
 from .feed import Feed, Pause
+from .reads import find_message
 from .watch import Item, Place, Turn, Watch
 
 if TYPE_CHECKING:
+    from ..protocol.messages import Message
     from ..protocol.status import ThreadStatus
     from .hub import Hub, Watched
     from .snapshot import Snapshot
@@ -243,6 +245,13 @@ class StreamSubscription(Subscription[Frame]):
     async def __aenter__(self) -> Self:
         self._look()
         return self
+
+    def message(self, message_id: str) -> Message | None:
+        """Return a message as it is by now, None where there is none; blocks for a read, and is told while a runtime closes, too.
+
+        Raises: ThreadNotFound, StoreClosed.
+        """
+        return find_message(self._hub.store, self._hub.finder.entry(self._thread_id), message_id)
 
     def _look(self) -> None:
         """Take the snapshot: what is done to the thread inside of the `with` is in the stream, however late it is read."""

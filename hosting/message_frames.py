@@ -11,6 +11,8 @@ from ..protocol.frames import Frame
 from ..storage.pages import to_message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..actors import Thread
     from ..actors.clock import Clock
     from ..protocol.messages import Message
@@ -39,11 +41,21 @@ class Wanted(NamedTuple):
 
 
 class MessageFrames:
-    """Makes the frames of one client of one thread."""
+    """Makes the frames of one client of one thread.
 
-    __slots__ = ("_clock", "_thread", "_wanted")
+    Args:
+        thread: whose frames they are.
+        wanted: what the client asked for.
+        clock: of the runtime.
+        find: reads a message; by default a call, which a runtime that closes refuses.
+    """
 
-    def __init__(self, thread: Thread, wanted: Wanted, clock: Clock) -> None:
+    __slots__ = ("_clock", "_find", "_thread", "_wanted")
+
+    def __init__(
+        self, thread: Thread, wanted: Wanted, clock: Clock, find: Callable[[str], Message | None] | None = None
+    ) -> None:
+        self._find = find or (lambda message_id: thread.message(message_id).result())
         self._clock = clock
         self._thread = thread
         self._wanted = wanted
@@ -91,7 +103,7 @@ class MessageFrames:
     def _read(self, frame: Frame) -> list[Frame]:
         made: list[Frame] = []
         for message_id in self._named(frame):
-            found = self._thread.message(message_id).result()
+            found = self._find(message_id)
             made += [_deleted(message_id, frame["created_at"])] if found is None else self._shown([found])
         return made
 

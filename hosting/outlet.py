@@ -12,8 +12,8 @@ import socket
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from ..protocol.errors import CallerError, TreadleError
-from ..protocol.frames import Frame
+from ..protocol.errors import CallerError, RuntimeClosed, StoreClosed, TreadleError
+from ..protocol.frames import Frame, closed_frame
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -129,6 +129,8 @@ def close_when(ended: Callable[[], Awaitable[None]], feed: Feed[Frame]) -> async
 
 def failure_frame(error: TreadleError) -> Frame:
     """Return the last frame of a stream that broke; it moves no cursor, and its client begins anew from its own."""
+    if isinstance(error, RuntimeClosed | StoreClosed):
+        return closed_frame(complete=False)  # the server went before the last frame could be made of what was read
     # What is wrong with the store or with us is for the log.
     detail = error.message if isinstance(error, CallerError) else "the server cannot go on with this stream"
     return Frame(type="stream_failed", code=error.code, detail=detail)

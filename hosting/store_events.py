@@ -8,7 +8,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Header, Query, Request
 from starlette.responses import Response
 
-from ..protocol.errors import RuntimeClosed, ThreadNotFound
+from ..protocol.errors import ThreadNotFound
 from ..protocol.frames import Frame
 from .auth import Principal, principal
 from .hosted import hosted
@@ -28,10 +28,9 @@ _KNOWN_MAX = 10_000
 class VisibleChanges:
     """Makes events of the changes that one principal sees; for one stream."""
 
-    __slots__ = ("_feed", "_known", "_runtime", "_who")
+    __slots__ = ("_feed", "_known", "_who")
 
-    def __init__(self, runtime: Runtime, who: Principal, feed: ChangeSubscription) -> None:
-        self._runtime = runtime
+    def __init__(self, who: Principal, feed: ChangeSubscription) -> None:
         self._feed = feed
         self._who = who
         # Whose a deleted thread was is stored nowhere; who saw it in this stream sees it go.
@@ -51,7 +50,7 @@ class VisibleChanges:
             return self._known.pop(thread_id, False) is None
         try:
             # Whose a thread is never changes.
-            if thread_id not in self._known and not self._who.sees(self._owner(thread_id)):
+            if thread_id not in self._known and not self._who.sees(self._feed.owner(thread_id)):
                 return False
         except ThreadNotFound:
             return False  # deleted meanwhile: that is a change of its own
@@ -60,13 +59,6 @@ class VisibleChanges:
         if len(self._known) > _KNOWN_MAX:
             del self._known[next(iter(self._known))]
         return True
-
-    def _owner(self, thread_id: str) -> str | None:
-        try:
-            return self._runtime.thread(thread_id).user_id().result()
-        except RuntimeClosed:
-            # It takes no calls while it closes; what its executions come to until then is still shown.
-            return self._feed.owner(thread_id)
 
 
 def _begin(runtime: Runtime, after: str | None) -> tuple[ChangeSubscription, list[Frame], Frame]:
@@ -109,6 +101,6 @@ async def store_events(
     except BaseException:
         leave()
         raise
-    shown = VisibleChanges(served.runtime, who, feed)
+    shown = VisibleChanges(who, feed)
     opening = sse_event(first, name="snapshot") + b"".join(map(shown.encode, found))
     return EventStream(feed, opening, shown.encode, served.limits, leave)

@@ -83,7 +83,7 @@ async def _serve(websocket: WebSocket, who: Principal, thread_id: str, wanted: W
         await websocket.send_denial_response(problem(error))
         return
     served = hosted(websocket)
-    frames = MessageFrames(thread, wanted, served.runtime.clock)
+    frames = MessageFrames(thread, wanted, served.runtime.clock, feed.message)
     await MessageStream(websocket, feed, frames, served.limits).run(first)
 
 
@@ -133,8 +133,9 @@ class MessageStream:
                 last = frames[-1]
         except TreadleError as error:
             logger.warning("A stream ended with %s: %s", error.code, error, extra={"code": error.code})
-            told = await self._write(self._websocket.send_text(failure_frame(error).text))
-            return (_BROKEN, error.code) if told else None
+            last = failure_frame(error)
+            told = await self._write(self._websocket.send_text(last.text))
+            return _ENDS.get(last["type"], (_BROKEN, error.code)) if told else None
         if self._refused:
             return _UNSUPPORTED, "only ping and stream_ping are understood"
         return _ENDS.get(last["type"])

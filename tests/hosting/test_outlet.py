@@ -12,7 +12,7 @@ import pytest
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.outlet import batches, bound_writes, close_when, failure_frame, written
-from treadle.protocol.errors import CorruptRecord, CursorConflict
+from treadle.protocol.errors import CorruptRecord, CursorConflict, RuntimeClosed, StoreClosed, TreadleError
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -187,3 +187,8 @@ def test_what_is_wrong_with_the_store_is_for_the_log() -> None:
     assert (shown["type"], shown["code"]) == ("stream_failed", "corrupt_record")
     assert "secret" not in json.dumps(shown)
     assert told["detail"] == "the journal goes on in another generation"
+
+
+@pytest.mark.parametrize("error", [RuntimeClosed("the runtime is closed"), StoreClosed("the store is closed")])
+def test_a_stream_whose_server_went_is_told_so_and_that_something_is_missing(error: TreadleError) -> None:
+    assert dict(failure_frame(error)) == {"type": "closed", "complete": False}

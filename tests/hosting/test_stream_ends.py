@@ -104,6 +104,36 @@ def test_a_user_who_follows_all_its_threads_is_told_what_a_closing_server_made_o
             ending.result()
 
 
+def test_a_message_that_changes_while_the_server_closes_is_shown_as_it_is_then() -> None:
+    closes, seen = threading.Event(), threading.Event()
+
+    @agent
+    def corrects(state: ThreadState) -> None:
+        said = state.inject_message(role="assistant", content="at onc").result()
+        closes.wait(GUARD_S)
+        state.update_message(said.id, content="at once").result()
+        seen.wait(GUARD_S)
+
+    with Runtime(MemoryStore(), agents=[corrects], drain_timeout=GUARD_S) as runtime, Served(runtime) as served:
+        thread = runtime.create_thread(corrects, thread_id="t").result()
+        with connect(f"{served.ws}/threads/t/stream") as client, ThreadPoolExecutor(1) as worker:
+            thread.submit("go").result()
+            ending = worker.submit(served.end)
+            while runtime.ready()[0]:
+                httpx.get(f"{served.url}/readyz", timeout=GUARD_S)
+            closes.set()
+            said: list[str] = []
+            while len(said) < 3:
+                frame = json.loads(client.recv(GUARD_S))
+                said += [frame["data"]["content"]] if frame["type"] == "message_data" else []
+            seen.set()
+            frames, code = frames_of(client)
+            ending.result()
+
+    assert said == ["go", "at onc", "at once"]
+    assert (frames[-1]["type"], code) == ("closed", 1001)
+
+
 @pytest.mark.slow
 def test_a_signal_ends_twenty_streams_with_what_their_executions_came_to(tmp_path: Path) -> None:
     """Scenario 27: the final frames are sent, each execution's end among them; exit code 0 within the deadline."""
