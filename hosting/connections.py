@@ -15,6 +15,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .problems import PROBLEM_TYPE, problem_of
+from .turns import turns
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +28,7 @@ HEAD_SECONDS: Final = 10.0
 """From the first byte that is awaited of a request to the end of its headers."""
 
 _HEAD_TURN_BYTES: Final = 8 << 10
+_HEAD_END: Final = b"\r\n\r\n"
 _CHUNKED_TURN_BYTES: Final = 4 << 10  # some 700 of the smallest chunks: 7 ms
 _KEY: Final = b"sec-websocket-key"
 _KEY_FORM: Final = re.compile(rb"[A-Za-z0-9+/]{22}==")
@@ -83,28 +85,40 @@ class Connection(H11Protocol):
             self._rest += data
             return
         self._rest = data
-        self._take()
+        if self._is_chunked():
+            self._wait()
+        else:
+            self._take()
 
     def _take(self) -> None:
         if not self._rest:
             return  # the connection went meanwhile
-        turn, self._rest = self._rest[: self._turn()], self._rest[self._turn() :]
+        size = self._turn()
+        turn, self._rest = self._rest[:size], self._rest[size:]
         super().data_received(turn)
         self._time_head()
         if self._upgraded or self.transport.is_closing():
             self._rest = b""
         if self._rest:
-            self.flow.hold()
-            self.loop.call_soon(self._take)
+            self._wait()
         else:
             self.flow.release()
+
+    def _wait(self) -> None:
+        self.flow.hold()
+        turns().wait(self._take)
 
     def _turn(self) -> int:
         """Return the bytes of the next turn; a body of a known length is one piece, however much of it comes at once."""
         if self.conn.their_state is not h11.SEND_BODY:
-            return _HEAD_TURN_BYTES
-        is_chunked = any(name == b"transfer-encoding" for name, _ in self.headers)
-        return _CHUNKED_TURN_BYTES if is_chunked else len(self._rest)
+            # What is behind the head may be chunks.
+            end = self._rest.find(_HEAD_END, 0, _HEAD_TURN_BYTES)
+            return _HEAD_TURN_BYTES if end < 0 else end + len(_HEAD_END)
+        return _CHUNKED_TURN_BYTES if self._is_chunked() else len(self._rest)
+
+    def _is_chunked(self) -> bool:
+        """Say whether chunks are awaited: of a few bytes there are some hundreds in a turn."""
+        return self.conn.their_state is h11.SEND_BODY and any(name == b"transfer-encoding" for name, _ in self.headers)
 
     def _time_head(self) -> None:
         """Between two requests whatever comes is the begin of a head, which has its time from now on."""

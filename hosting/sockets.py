@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from .turns import turns
+
 if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
     from websockets.frames import Frame
@@ -32,7 +34,7 @@ class Socket(WebSocketsSansIOProtocol):
             self._rest += data
         else:
             self._rest = data
-            self._take()
+            turns().wait(self._take_more)
         self._pace()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -68,7 +70,7 @@ class Socket(WebSocketsSansIOProtocol):
         if self.transport.is_closing():
             self._rest = b""
         elif self._rest:
-            self.loop.call_soon(self._take_more)
+            turns().wait(self._take_more)
 
     def _take_more(self) -> None:
         if self._rest:
