@@ -5,6 +5,7 @@ What is malformed here or not held is refused when definitions are checked (`sch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import islice
@@ -13,12 +14,21 @@ from typing import Final, NamedTuple
 from ..protocol.errors import shorten
 from .patterns import matches
 
-__all__ = ["SCHEMA_DEPTH_MAX", "TYPES", "breaches", "follow", "is_number", "shown_path"]
+__all__ = ["SCHEMA_DEPTH_MAX", "TYPES", "breaches", "follow", "is_number", "no_json", "shown_path"]
 
 _PATH_SHOWN: Final = 200  # characters of a path; a model may write a key of a megabyte
 SCHEMA_DEPTH_MAX: Final = 64  # of schemas written within schemas
 _TOO_DEEP: Final = "Input is too deep to be held against its schema"
 _JUDGED_MAX: Final = 256  # of schemas followed for one value: data is at most 64 deep, with references between
+
+
+def no_json(data: object) -> str | None:
+    """Say why no request to a model could hold this; None where it can."""
+    try:
+        json.dumps(data, allow_nan=False, ensure_ascii=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"is not JSON data: {error}"
+    return None
 
 
 def is_number(value: object) -> bool:

@@ -10,7 +10,15 @@ from pydantic import BaseModel, ValidationError
 from ..protocol.errors import TreadleError
 from ..protocol.values import JsonObject, check_value
 from .json_schema import breaches, follow
-from .tool_arguments import NO_OBJECT, PROBLEMS_MAX, ToolArgumentsInvalid, arguments_text, refused_by
+from .tool_arguments import (
+    NO_OBJECT,
+    PROBLEMS_MAX,
+    ShownSchema,
+    ToolArgumentsInvalid,
+    arguments_text,
+    check_finite,
+    refused_by,
+)
 
 __all__ = ["check_against", "schema_of"]
 
@@ -23,7 +31,7 @@ def schema_of(required: type[BaseModel] | JsonObject | None) -> JsonObject:
         return _ANYTHING
     if isinstance(required, dict):
         return required
-    schema = required.model_json_schema()
+    schema = required.model_json_schema(schema_generator=ShownSchema)
     reference = schema.pop("$ref", None)
     # A model that holds itself is only referred to at the top, where providers want to see an object.
     return schema if reference is None else {**cast("JsonObject", follow(reference, schema)), **schema}
@@ -38,11 +46,17 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
     text = arguments_text(arguments)
     if required is not None and not isinstance(required, dict):
         try:
-            return required.model_validate_json(text).model_dump(mode="json", by_alias=True)
+            check_finite(text)
+            dumped = required.model_validate_json(text).model_dump(mode="json", by_alias=True)
+            return cast("JsonObject", check_value(dumped))
         except ValidationError as error:
             raise refused_by(error) from None
         except UnicodeEncodeError:
             raise ToolArgumentsInvalid([("$", "The arguments must be valid Unicode")]) from None
+        except ToolArgumentsInvalid:
+            raise
+        except TreadleError as error:
+            raise _no_json(error) from None
     try:
         parsed: object = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -52,8 +66,12 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
     try:
         check_value(parsed)
     except TreadleError as error:
-        raise ToolArgumentsInvalid([(str(error.details.get("path", "$")), error.message)]) from None
+        raise _no_json(error) from None
     found = [] if required is None else breaches(parsed, required, PROBLEMS_MAX)
     if found:
         raise ToolArgumentsInvalid(found)
     return cast("JsonObject", parsed)
+
+
+def _no_json(error: TreadleError) -> ToolArgumentsInvalid:
+    return ToolArgumentsInvalid([(str(error.details.get("path", "$")), error.message)])

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..protocol.errors import shorten
 from .circles import circles
-from .json_schema import SCHEMA_DEPTH_MAX, TYPES, follow, is_number, shown_path
+from .json_schema import SCHEMA_DEPTH_MAX, TYPES, follow, is_number, no_json, shown_path
 from .patterns import pattern_problem
 
 __all__ = ["problems_of"]
@@ -38,7 +38,10 @@ def problems_of(schema: Mapping[str, object]) -> list[str]:
         problems.append(f"{path}: {problem}" if path else problem)
         if len(problems) == _PROBLEMS_MAX:
             break
-    return problems or list(_endless(schema))
+    if not problems:
+        problems += _endless(schema)
+    unshowable = None if problems else no_json(schema)
+    return problems if unshowable is None else [unshowable]
 
 
 def _walk(schema: object, path: str, root: Mapping[str, object], left: int) -> Iterator[tuple[str, str]]:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import re
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Final, cast, get_type_hints
+from typing import Final, NoReturn, cast, get_type_hints
 
-from pydantic import PydanticUserError, TypeAdapter, ValidationError
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import SchemaError
+from pydantic_core import PydanticSerializationError, SchemaError
 
 from ..protocol.errors import CallerError, InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
-from .json_schema import shown_path
+from .json_schema import no_json, shown_path
 from .patterns import python_pattern_problem, python_patterns, schema_problem
 
-__all__ = ["Arguments", "ToolArgumentsInvalid", "arguments_text", "refused_by"]
+__all__ = ["Arguments", "ShownSchema", "ToolArgumentsInvalid", "arguments_text", "check_finite", "refused_by"]
 
+_PERHAPS_ENDLESS: Final = re.compile(r"NaN|Infinity|[eE]\+?[0-9]{2}|[0-9]{309}")  # may also stand in a text
 PROBLEMS_MAX: Final = 20  # a model mends a few at a time; ten thousand lines would only cost
 NO_OBJECT: Final = "The arguments must be a JSON object"
 # Pydantic speaks of Python calls there; a model wrote a JSON object.
@@ -84,6 +87,31 @@ def arguments_text(arguments: object) -> str:
         raise ToolArgumentsInvalid([(str(error.details.get("path", "$")), error.message)]) from None
 
 
+def check_finite(text: str) -> None:
+    """Look for numbers that JSON has not: one that is compared with anything is neither above nor below it.
+
+    Raises:
+        ToolArgumentsInvalid: `NaN`, `Infinity`, or a number too large for one; what is no JSON at all passes.
+    """
+    if _PERHAPS_ENDLESS.search(text) is None:
+        return
+    try:
+        json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except ToolArgumentsInvalid:
+        raise
+    except (ValueError, RecursionError):
+        return  # whoever reads it says so better
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    return value if math.isfinite(value) else _refuse_number(number)
+
+
+def _refuse_number(number: str) -> NoReturn:
+    raise ToolArgumentsInvalid([("$", f"Numbers should be finite, which {shorten(number, 40)} is not")])
+
+
 class Arguments:
     """What a function takes after its first parameter, as a model has to give it.
 
@@ -111,12 +139,18 @@ class Arguments:
             [_by_name(one, hints[one.name]) for one in taken]
         )
         try:
-            self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(cast("type[dict[str, object]]", collect))
+            self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(
+                cast("type[dict[str, object]]", collect),
+                config=ConfigDict(allow_inf_nan=False),  # pydantic would read the text "nan" as a number, too
+            )
             self.schema: JsonObject = self._adapter.json_schema(schema_generator=_Schema)
         except PydanticUserError as error:
             raise _refuse(name, f"has a type that no JSON can fill: {error.message.splitlines()[0]}") from error
         except SchemaError as error:
             raise _refuse(name, f"has a type that cannot be checked: {schema_problem(error)}") from error
+        problem = no_json(self.schema)
+        if problem is not None:
+            raise _refuse(name, f"has a type whose schema {problem}")
         for pattern in python_patterns(self._adapter.core_schema):
             raise _refuse(name, f"has a type that cannot be checked: {python_pattern_problem(pattern)}")
 
@@ -129,18 +163,32 @@ class Arguments:
         Raises:
             ToolArgumentsInvalid: they do not fit.
         """
+        text = arguments_text(arguments)
+        check_finite(text)
         try:
-            return self._adapter.validate_json(arguments_text(arguments))
+            return self._adapter.validate_json(text)
         except ValidationError as error:
             raise refused_by(error) from None
         except UnicodeEncodeError:
             raise ToolArgumentsInvalid([("$", "The arguments must be valid Unicode")]) from None
 
 
-class _Schema(GenerateJsonSchema):
+class ShownSchema(GenerateJsonSchema):
+    """Makes the schemas that models are shown, which are JSON data."""
+
     # A default that JSON cannot show is still the function's own.
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
+    def encode_default(self, dft: object) -> object:
+        """Return a default as JSON data; pydantic leaves out what raises here."""
+        encoded: object = super().encode_default(dft)
+        problem = no_json(encoded)
+        if problem is not None:
+            raise PydanticSerializationError(problem)
+        return encoded
+
+
+class _Schema(ShownSchema):
     def field_title_should_be_set(self, schema: object) -> bool:  # noqa: ARG002
         return False  # titles made of names tell a model nothing and cost tokens
 

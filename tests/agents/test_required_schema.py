@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from treadle.agents import ToolArgumentsInvalid
 from treadle.agents.required_schema import check_against, schema_of
@@ -37,6 +38,23 @@ def test_a_model_that_holds_itself_shows_an_object_too() -> None:
 
     assert (schema["type"], list(schema["properties"])) == ("object", ["below"])
     assert "Tree" in schema["$defs"]
+
+
+class Loose(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    share: float = math.nan
+
+
+@pytest.mark.parametrize(
+    "given", ["{}", '{"share": NaN}', '{"share": "inf"}', '{"share": 1, "more": 18446744073709551616}']
+)
+def test_what_a_model_makes_of_a_call_is_json_data_too(given: str) -> None:
+    """Contract E.3 required_schema: a sub-prompt's arguments are stored and rendered, whoever has checked them."""
+    with pytest.raises(ToolArgumentsInvalid):
+        check_against(Loose, given)
+    assert check_against(Loose, '{"share": 0.5}') == {"share": 0.5}
+    assert "default" not in schema_of(Loose)["properties"]["share"]
 
 
 @pytest.mark.parametrize("required", [Question, QUESTION])

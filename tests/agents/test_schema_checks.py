@@ -86,5 +86,13 @@ def test_a_schema_deeper_than_any_data_is_refused() -> None:
     assert problems_of(deep)[0].endswith("is more than 64 schemas deep")
 
 
+@pytest.mark.parametrize(
+    "word", [{"title": {1}}, {"default": float("nan")}, {"minimum": float("inf")}, {"title": "\ud800"}]
+)
+def test_a_schema_that_no_request_could_hold_is_refused(word: dict[str, Any]) -> None:
+    (problem,) = problems_of(of(**word))
+    assert problem.startswith("is not JSON data: ")
+
+
 def test_no_more_problems_are_told_than_one_reads() -> None:
     assert len(problems_of({"type": "object", **{f"no{index}": 1 for index in range(500)}})) == 20

@@ -226,6 +226,39 @@ def test_a_default_that_json_cannot_show_is_still_the_functions_own() -> None:
     assert of(f).check({})["it"] is missing
 
 
+@pytest.mark.parametrize(
+    "number",
+    ["NaN", "-Infinity", "1e999", "-1E0400", "9" * 400 + ".0", '"nan"', '"inf"', "[NaN]", '{"deep": [1, 2e400]}'],
+)
+def test_no_number_passes_every_comparison_by_being_none(number: str) -> None:
+    """A check like `cents > limit` lets NaN through; in JSON there is no such number."""
+
+    def pay(state: ThreadState, cents: float, more: Any = None) -> None: ...
+
+    name = "more" if number[0] in "[{" else "cents"
+    path, msg = refused(of(pay), f'{{"cents": 1, "{name}": {number}}}').problems[0]
+
+    assert path in ("$", "cents")
+    assert "finite" in msg
+
+
+def test_words_and_large_numbers_are_no_endless_numbers() -> None:
+    def note(state: ThreadState, text: str, much: float) -> None: ...
+
+    given = {"text": "NaN, Infinity, 1e999", "much": 1.5e300}
+    assert of(note).check(json.dumps(given)) == given
+
+
+def test_a_schema_that_no_request_could_hold_is_refused_and_an_endless_default_left_out() -> None:
+    def wait(state: ThreadState, seconds: float = float("inf")) -> None: ...
+    def odd(state: ThreadState, x: Annotated[int, Field(description="\ud800")]) -> None: ...
+
+    assert of(wait).schema["properties"] == {"seconds": {"type": "number"}}
+    assert of(wait).check("{}") == {"seconds": float("inf")}
+    with pytest.raises(InvalidInput, match="schema is not JSON data"):
+        of(odd)
+
+
 def test_literals_are_shown_and_held() -> None:
     def f(state: object, how: Literal["fast", "slow"]) -> None: ...
 
