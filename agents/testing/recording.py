@@ -30,7 +30,8 @@ class Act:
             or `terminate`.
         messages: what it brought.
         run: the execution that ran meanwhile, by rank; None at rest.
-        at: how many messages that execution had stored when its model is to hear of it.
+        at: how many messages that execution had stored when its model is to hear of it; -1 where it joined before any
+            model was asked.
         request: it came while this request was open, by rank; None if none was.
     """
 
@@ -57,7 +58,7 @@ class Run:
         end: outcome and stop reason.
     """
 
-    __slots__ = ("_open", "cut", "cut_by", "end", "execution_id", "requests", "rows", "stored")
+    __slots__ = ("_open", "_said", "cut", "cut_by", "end", "execution_id", "requests", "rows", "stored")
 
     def __init__(self, execution_id: str) -> None:
         self.execution_id = execution_id
@@ -67,12 +68,17 @@ class Run:
         self.cut: int | None = None
         self.cut_by: JsonObject = {}
         self.end: tuple[str | None, str | None] = (None, None)
-        self._open: dict[str, int] = {}  # open calls, by the rank of the message that made them
+        self._open: dict[str, int] = {}  # open calls, by the rank of the response that they go back to
+        self._said = 0  # the rank of the last message that a model may have said
 
     def store(self, message: JsonObject) -> None:
         """Take a message in that the execution stored."""
+        queued = (message.get("metadata") or {}).get("queued_tool") is True
+        rank = self._said if queued else len(self.stored)
+        if not (message["role"] == "tool" or message.get("depth") or queued or self._open):
+            self._said = rank  # while calls are open, only code adds messages
         for call_id in message.get("calls", ()):
-            self._open[call_id] = len(self.stored)
+            self._open[call_id] = rank
         if message.get("closes"):
             self._open.pop(message["tool_call_id"], None)
         self.stored.append(message)
@@ -97,10 +103,12 @@ class Run:
         waiting = [rank for rank, (status, _) in enumerate(self.requests.values()) if status == "pending"]
         return waiting[-1] if waiting else None
 
-    def response_before(self, rank: int) -> int:
-        """Return the rank of the last message before `rank` that a model may have said."""
-        said = [n for n, one in enumerate(self.stored[:rank]) if one["role"] != "tool" and not one.get("depth")]
-        return said[-1] if said else 0
+    def heard_at(self, at: int) -> int:
+        """Return the rank of the response whose model heard of what joins now and came at `at`; -1 before the first."""
+        if at < len(self.stored) and (at <= self._said or self.stored[at].get("depth")):
+            return at
+        # It came between a step's end and the next request, or before a queued tool: the step before has to hear of it.
+        return self._said if self.stored else -1
 
 
 class Recording:
@@ -222,9 +230,8 @@ class Recording:
                 continue
             run = self.runs[-1]
             run.rows += [compared(message) for message in messages]
-            if act.run == len(self.runs) - 1 and act.at >= len(run.stored):
-                # It came between a step's end and the next request: the step before has to hear of it.
-                act.at = run.response_before(len(run.stored))
+            if act.run == len(self.runs) - 1:
+                act.at = run.heard_at(act.at)
 
     def _add(self, frame: JsonObject) -> None:
         if frame["execution_id"] is None:

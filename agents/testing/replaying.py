@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from ...actors.handle import Thread
@@ -22,6 +22,7 @@ from .scripted_model import ScriptedModel
 from .swapping import agents_of, with_model
 
 if TYPE_CHECKING:
+    from ...actors.execution import Execution
     from ...actors.reply import Reply
     from ...actors.services import Body
     from ...actors.subscription import EventSubscription
@@ -87,6 +88,8 @@ def replay(
     playing = _Playing(recording, same or (lambda _recorded, _replayed: False), guard)
     model = ScriptedModel(otherwise=playing.respond, name="recorded")
     bodies = _with_models([agents] if isinstance(agents, Agent) else list(agents), model, environment)
+    for body in bodies:
+        _begin_with(body, playing.begin)
     with Runtime(MemoryStore(), agents=bodies) as runtime:
         created = recording.created
         thread = runtime.create_thread(
@@ -106,6 +109,19 @@ def _with_models(given: Sequence[Body], model: ScriptedModel, environment: Envir
             known.append(body.definitions)
             bodies += agents_of(with_model(body, model, environment=environment).definitions)
     return bodies
+
+
+def _begin_with(body: Body, begin: Callable[[], Awaitable[None]]) -> None:
+    """Have a copy of a declared agent wait for something before each of its passes."""
+    if not isinstance(body, Agent):
+        return
+    run = body.run
+
+    async def begun(execution: Execution, /) -> None:
+        await begin()
+        await run(execution)
+
+    object.__setattr__(body, "run", begun)  # of this copy alone, which nobody else has
 
 
 class _Playing:
@@ -133,6 +149,13 @@ class _Playing:
             if found is not None:
                 return found
         return self._compare(max(len(self._recorded.runs), len(self._look().runs)))
+
+    async def begin(self) -> None:
+        """Let come what joined before any model was asked; on the loop."""
+        rank, _run = self._now()
+        for act in self._coming(rank):
+            if act.run == rank and act.at < 0:
+                await self._do(act)
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """Say what the model said at this place, once the inputs that came meanwhile are there too; on the loop."""

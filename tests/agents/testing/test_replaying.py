@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
-from treadle.agents import Agent, Prompt, Side, ThreadState, agent, handler, tool
+from treadle.agents import Agent, Hook, Prompt, Side, ThreadState, agent, handler, tool
 from treadle.agents.models import ModelError
 from treadle.agents.testing import Difference, Pause, Recording, replay, run_to_rest
 
@@ -79,6 +79,56 @@ def test_a_life_with_steers_queues_requests_and_holds_plays_again_without_a_diff
     again = Recording.load(tmp_path / "recorded.json")
     assert again.frames == recording.frames
     assert replay(again, [desk()]) is None
+
+
+def test_what_is_said_before_any_model_was_asked_is_said_so_early_again() -> None:
+    """Two messages typed quickly: the second one is there when the first request is made."""
+    pause = Pause()
+
+    async def hold(state: ThreadState, message: Any) -> None:
+        if message.content == "hi":
+            await pause.wait()
+
+    with Play(desk("both", hooks=[Hook("after_create_message", "holds", hold)])) as play:
+        execution_id = play.submit("hi")
+        pause.reached()
+        play.thread.queue_message("and").result()
+        play.thread.steer(execution_id, "quickly").result()
+        pause.release()
+        run_to_rest(play.thread)
+        assert [content for _, content in play.told()] == ["hi", "and", "quickly", "both"]
+        assert replay(play.thread, desk()) is None
+
+
+@pytest.mark.parametrize("held", ["later", "first"])
+def test_what_is_said_around_a_queued_tool_is_said_in_its_step_again(held: str) -> None:
+    """Its row is no response of a model, at whose request something could come."""
+    pause = Pause()
+
+    @tool
+    async def first(state: ThreadState) -> str:
+        state.queue_tool("later")
+        return "first"
+
+    @tool
+    async def later(state: ThreadState) -> str:
+        return "later"
+
+    async def hold(state: ThreadState, call: Any, result: Any) -> None:
+        if call["function"]["name"] == held:
+            await pause.wait()
+
+    def made(*turns: Any, **options: Any) -> Agent:
+        return desk(*turns, tools=(first, later), **options)
+
+    with Play(made(call("first"), "done", hooks=[Hook("tool_call_done", "holds", hold)])) as play:
+        execution_id = play.submit("hi")
+        pause.reached()
+        play.thread.steer(execution_id, "quickly").result()
+        pause.release()
+        run_to_rest(play.thread)
+        assert [content for _, content in play.told()] == ["hi", None, "first", None, "later", "quickly", "done"]
+        assert replay(play.thread, made()) is None
 
 
 def test_the_first_difference_is_named() -> None:
