@@ -24,6 +24,7 @@ import uvicorn
 from ..protocol.errors import InvalidInput, TreadleError
 from .auth import is_loopback
 from .connections import Connection
+from .listening import Listening
 from .outlet import bound_writes
 from .sockets import Socket
 from .tracing import following
@@ -209,7 +210,7 @@ def _listen(host: str, port: int, *, needs_loopback: bool) -> socket.socket:
             value=host,
         )
     # With its protocol, or asyncio leaves Nagle's algorithm on: every answer then waits 40 ms for an acknowledgement.
-    made = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made = Listening(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
