@@ -89,7 +89,11 @@ def test_as_many_files_as_are_kept_are_left(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_server_without_a_file_left_serves_whom_it_has_and_takes_others_later(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Runtime(MemoryStore(), agents=[]) as runtime, Served(runtime) as served, httpx.Client(timeout=GUARD_S) as known:
+    with (
+        Runtime(MemoryStore(), agents=[]) as runtime,
+        Served(runtime) as served,
+        httpx.Client(timeout=GUARD_S) as known,
+    ):
         assert known.get(f"{served.url}/healthz").status_code == 200
         monkeypatch.setattr(module, "_files", lambda: 0)
         for _ in range(3):
