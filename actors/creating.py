@@ -147,18 +147,18 @@ def _check_arguments(arguments: object) -> JsonObject | None:
 def _check_env(env: object) -> dict[str, str] | None:
     if env is None:
         return None
-    checked = check_value(env, path="$.env")
-    if not isinstance(checked, dict):
-        raise _bad_env("env is a dict of names to strings", "$.env", env)
+    # No value is shown, whatever is wrong with it: it may be a secret.
+    if not isinstance(env, dict):
+        raise _bad_env("env is a dict of names to strings", "$.env", type(env).__name__)
     variables: dict[str, str] = {}
-    for name, value in checked.items():
+    for name, value in env.items():
         # What no process could be given is refused here, and not by the first process of a thread that is stored.
         if not is_variable_name(name):
             raise _bad_env("a variable's name is not empty and holds neither '=' nor NUL", "$.env", name)
         if not is_variable_value(value):
-            # The value is not shown: it may be a secret.
             raise _bad_env("a variable is a string without NUL", f"$.env.{shorten(name, 40)}", type(value).__name__)
-        variables[name] = value
+        variables[str.__str__(name)] = str.__str__(value)  # of a subclass the text alone
+    check_value(variables, path="$.env")  # how large all are together
     return variables
 
 

@@ -84,7 +84,8 @@ def test_bad_input_comes_through_the_reply_and_writes_nothing(stage: Enter, opti
         ({"A\0B": "v"}, "$.env", r"'A\x00B'"),
         ({"A": "v\0"}, "$.env.'A'", "'str'"),  # a value may be a secret: its type is told
         ({"A": 7}, "$.env.'A'", "'int'"),
-        ("A=v", "$.env", "'A=v'"),
+        ({"A": "v\ud800"}, "$.env.'A'", "'str'"),
+        ("A=v", "$.env", "'str'"),
     ],
     ids=str,
 )
