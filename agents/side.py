@@ -36,6 +36,11 @@ class Binding(BaseModel):
     attachments_property: str | None = None
 
 
+Bound = Annotated[
+    Binding | None, expected("what a side binds is Binding(name=...), which names a tool", dict, Binding, NoneType)
+]
+
+
 class Side(BaseModel):
     """One side of a thread: exactly one of a human, a prompt and a handler (contract E.2).
 
@@ -62,9 +67,9 @@ class Side(BaseModel):
     stop_tool: str | None = Field(default=None, min_length=1)
     stop_tool_response_property: str | None = Field(default=None, min_length=1)
     max_steps: Count | None = None
-    session_stop: Binding | None = None
-    session_fail: Binding | None = None
-    session_status: Binding | None = None
+    session_stop: Bound = None
+    session_fail: Bound = None
+    session_status: Bound = None
     manual_stop_condition: bool = False
 
     @model_validator(mode="after")

@@ -100,3 +100,10 @@ def test_a_definition_is_frozen_and_takes_no_unknown_field() -> None:
 def test_the_object_given_is_the_object_held() -> None:
     assert Side(handler=relay).handler is relay
     assert isinstance(relay, Handler)
+
+
+def test_a_binding_that_is_a_bare_name_is_told_how_it_is_made() -> None:
+    with pytest.raises(
+        ValidationError, match=r"a side binds is Binding\(name=\.\.\.\), which names a tool, not 'done'"
+    ):
+        Side.model_validate({"prompt": "support", "session_stop": "done"})
