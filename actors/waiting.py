@@ -8,7 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
-from ..protocol.errors import InputNotFound, InputWithdrawn, ThreadTerminated, TreadleError, WaitCycle
+from ..protocol.errors import (
+    ExecutionNotFound,
+    InputNotFound,
+    InputWithdrawn,
+    ThreadTerminated,
+    TreadleError,
+    WaitCycle,
+)
 from ..protocol.events import (
     Event,
     ExecutionFinished,
@@ -133,7 +140,12 @@ def execution_of(services: Services, entry: Entry, given: str) -> ExecutionRecor
         InputNotFound, InputWithdrawn, ThreadTerminated: there is none, and there will be none.
     """
     execution_id = _came_to(services, entry, check_id("input_id", given))
-    return None if execution_id is None else execution_record(services, entry, execution_id)
+    if execution_id is None:
+        return None
+    try:
+        return execution_record(services, entry, execution_id)
+    except ExecutionNotFound:
+        return None  # its start is stored and not published yet: until then the input waits
 
 
 def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:

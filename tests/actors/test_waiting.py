@@ -19,6 +19,8 @@ from treadle.protocol.receipts import Disposition, Receipt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    import pytest
+
     from treadle.actors import Reply, Thread
     from treadle.protocol.executions import ExecutionRecord
 
@@ -205,6 +207,23 @@ def test_what_an_input_came_to_is_read_without_waiting(on: Stage, thread: Thread
     record = thread.execution_of("i").result()
     assert record is not None
     assert record.status == "succeeded"
+
+
+def test_an_input_waits_until_its_start_is_published_however_long_that_is_stored(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(on, thread)
+    on.ask(thread.submit("next", on_busy="queue", input_id="i"))
+    directory = on.services.directory
+    published = directory.snapshot(directory.entry("t"))
+    ended(on, puppet)
+    with monkeypatch.context() as before:
+        before.setattr(directory, "snapshot", lambda _: published)
+        assert thread.execution_of("i").result() is None
+
+    record = thread.execution_of("i").result()
+    assert record is not None
+    assert record.status == "active"
 
 
 def test_an_input_that_a_termination_overtook_came_to_nothing(on: Stage, thread: Thread) -> None:
