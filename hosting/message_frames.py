@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..protocol.cursors import Cursor
-from ..protocol.errors import MessageNotFound
+from ..protocol.errors import MessageNotFound, ThreadNotFound
 from ..protocol.events import InputQueued
 from ..protocol.frames import Frame
 from ..storage.pages import to_message
@@ -102,9 +102,12 @@ class MessageFrames:
 
     def _read(self, frame: Frame) -> list[Frame]:
         made: list[Frame] = []
-        for message_id in self._named(frame):
-            found = self._find(message_id)
-            made += [_deleted(message_id, frame["created_at"])] if found is None else self._shown([found])
+        try:
+            for message_id in self._named(frame):
+                found = self._find(message_id)
+                made += [_deleted(message_id, frame["created_at"])] if found is None else self._shown([found])
+        except ThreadNotFound:
+            return []  # the thread was deleted meanwhile, which its last frame says
         return made
 
     def _named(self, frame: Frame) -> list[str]:

@@ -87,6 +87,29 @@ def test_a_message_that_waits_is_told_of_again_once_it_joined() -> None:
     assert joined[0]["message_id"] == waiting[0]["message_id"]
 
 
+def test_what_is_read_of_a_thread_that_was_deleted_meanwhile_is_left_to_its_last_frame(
+    on: Stage, thread: Thread
+) -> None:
+    on.ask(thread.submit("first"))
+    with thread.stream(str(thread.state().result().cursor)) as stream:
+        assert stream.next(0)
+        on.ask(thread.queue_message("waits"))
+        said = on.ask(thread.inject_message(role="user", content="said"))
+        on.ask(thread.update_message(said.id, content="else"))
+        shown = [frame for _ in range(3) if (frame := stream.next(0)) is not None]
+        on.ask(on.runtime.delete_thread("t"))
+        on.settle()
+        frames = MessageFrames(thread, Wanted(), on.runtime.clock)
+        with_journal = MessageFrames(thread, Wanted(journal=True), on.runtime.clock)
+
+        assert [frame["type"] for frame in shown] == ["INPUT_QUEUED", "MESSAGE_ADDED", "MESSAGE_UPDATED"]
+        assert [frames.of(frame) for frame in (shown[0], shown[2])] == [[], []]
+        assert with_journal.of(shown[2]) == [shown[2]]
+        while (last := stream.next(0)) is not None:
+            end = last
+        assert end["type"] == "thread_deleted"
+
+
 def test_a_message_that_was_taken_back_or_deleted_is_said_to_be_gone(on: Stage, thread: Thread) -> None:
     on.ask(thread.submit("first"))
     receipt = on.ask(thread.queue_message("taken back"))
