@@ -89,7 +89,10 @@ export class Executions {
       h("details", { class: "facts", open },
         h("summary", { text: "Details" }),
         facts(record)));
-    if (hadFocus) requestAnimationFrame(() => (made.querySelector("button:not(:disabled)") ?? made.querySelector("summary")).focus());
+    if (hadFocus) requestAnimationFrame(() => {
+      // Whoever went on meanwhile keeps the focus where it is.
+      if (document.activeElement === document.body) (made.querySelector("button:not(:disabled)") ?? made.querySelector("summary")).focus();
+    });
     return made;
   }
 }
