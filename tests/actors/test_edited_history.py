@@ -255,7 +255,7 @@ class EvictedHistoryMachine(HistoryMachine):
 
 
 FEW = settings(max_examples=6, stateful_step_count=30)
-MANY = settings(max_examples=300, stateful_step_count=60)
+MANY = settings(max_examples=150, stateful_step_count=60)
 
 
 def test_a_history_is_a_list(always_evict: bool) -> None:
