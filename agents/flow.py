@@ -86,7 +86,7 @@ class Flow:
         prompt_path: prompt names from the root to the current one.
         prompt: the prompt that is being run; None in a handler's turn.
         parent: the flow that called this sub-prompt; None for the root. `depth` is 0 there.
-        parent_message_id: the assistant row whose call runs this sub-prompt.
+        parent_message_id: the row whose call runs this sub-prompt; in a handler's turn the message that it answers.
         arguments: what a sub-prompt was called with; empty at the root.
         context: the scratch space of the execution, `ThreadState.context`; shared with sub-prompts.
         tool_queue: calls that tools asked for with `queue_tool`, for the end of this step.
@@ -115,7 +115,7 @@ class Flow:
         self.prompt: Prompt | None = None
         self.prompt_path: list[str] = [] if parent is None else list(parent.prompt_path)
         self.parent_message_id: str | None = None
-        self.message_id: str | None = None  # the assistant row of the step that runs
+        self.message_id: str | None = None  # the row whose calls run, or that a handler is called with
         self.arguments: Mapping[str, Value] = {}
         self.context: JsonObject = {} if parent is None else parent.context
         self.tool_queue: list[QueuedTool] = []

@@ -55,6 +55,7 @@ async def handler_turn(flow: Flow, state: ThreadState, session: Session, message
     handler = flow.agent.definitions.handler(given) if isinstance(given, str) else given
     for message in messages:
         flow.execution.begin("handler")
+        flow.message_id = message.id
         session.handle(flow.side, message)
         await session.save()
         await _deliver(flow, state, handler, message)

@@ -34,8 +34,9 @@ def is_queued_tool(message: Message) -> bool:
 
 async def run_joined_tools(flow: Flow, state: ThreadState, messages: Sequence[Message]) -> None:
     """Run the calls of messages that have joined, and what these queue."""
-    calls = [call for message in messages for call in stored_calls(message)]
-    await answer_calls(flow, state, None, calls, refused={}, listed=False)
+    calls = [(call, message.id) for message in messages for call in stored_calls(message)]
+    rows = {call.id: row for call, row in calls}
+    await answer_calls(flow, state, None, [call for call, _ in calls], refused={}, listed=False, rows=rows)
     await run_queued(flow, state)
 
 
@@ -52,8 +53,9 @@ async def run_queued(flow: Flow, state: ThreadState) -> list[Answered]:
             said = f"This call was not run: one step may queue {QUEUED_PER_STEP_MAX} tools."
             refused = {made.ids[0]: refusal(said, "too_many_calls")}
             over = True
+        flow.message_id = message_id = flow.execution.new_id()
         row = assistant_row(
-            flow, flow.execution.new_id(), "", made, calls_text=stored_form(state, made).text(), silent=True,
+            flow, message_id, "", made, calls_text=stored_form(state, made).text(), silent=True,
             metadata={"queued_tool": True},
         )  # fmt: skip
         answered += await answer_calls(

@@ -48,7 +48,7 @@ class Answered(NamedTuple):
 
 async def answer_calls(
     flow: Flow, state: ThreadState, store: Callable[[], Awaitable[object]] | None, calls: Sequence[ToolCall], *,
-    refused: Mapping[str, ToolResult], listed: bool = True,
+    refused: Mapping[str, ToolResult], listed: bool = True, rows: Mapping[str, str] | None = None,
 ) -> list[Answered]:  # fmt: skip
     """Store the row of a step's calls, run them, and store their results in the same order.
 
@@ -59,6 +59,7 @@ async def answer_calls(
         calls: all with different ids.
         refused: results by id of the calls that are not run.
         listed: whether only tools of the prompt may run; not so for queued ones.
+        rows: by the id of a call the message that it stands in; without it all stand in the flow's own.
 
     Raises:
         ExecutionCancelled: interrupted; the calls that had no result have one that says so.
@@ -70,6 +71,8 @@ async def answer_calls(
         if store is not None:
             await store()
         for call in calls:
+            if rows is not None:
+                flow.message_id = rows[call.id]
             one = await _answer(flow, state, call, refused.get(call.id), listed=listed)
             open_calls.discard(call.id)
             answered.append(one)

@@ -13,6 +13,7 @@ from treadle.agents.handler import handler
 from treadle.agents.hook import Hook
 from treadle.agents.queued_tools import QUEUED_PER_STEP_MAX
 from treadle.agents.side import Side
+from treadle.agents.testing import run_to_rest
 from treadle.agents.thread_state import ThreadState
 from treadle.agents.tool import tool
 from treadle.protocol.errors import InvalidInput
@@ -146,6 +147,33 @@ def test_tools_that_a_handler_queues_run_after_its_delivery(other: str) -> None:
         assert ran == ["heard one", "one", "heard two", "two"]
         assert list(play.results().values()) == [[("success", "did one")], [("success", "did two")]]
     assert len(model.requests) == (other == "prompt")
+
+
+@pytest.mark.parametrize("by", ["tool", "handler", "outside"])
+def test_the_rows_of_a_queued_sub_prompt_hang_on_the_row_of_its_call(by: str) -> None:
+    """Contract B sub-prompts: the parent is the row that holds the call, whoever has queued it."""
+
+    @tool
+    async def queues(state: ThreadState) -> None:
+        state.queue_tool("sub")
+
+    @handler
+    async def relay(state: ThreadState, message: Message) -> None:
+        state.queue_tool("sub")
+
+    sub, _ = prompt("sub", "inside")
+    agent, _ = beside_a_human(call("queues"), "Done.", tools=[queues])
+    if by == "handler":
+        agent = Agent(name="agent", side_a=Side(handler=relay))
+    with Play(agent, definitions={"prompts": [sub]}) as play:
+        if by == "outside":
+            play.thread.queue_tool("sub", {}).result(PATIENCE_S)
+            run_to_rest(play.thread)
+        else:
+            play.say()
+        (inside,) = [one for one in play.messages() if one.depth]
+        (queued,) = [one for one in play.messages() if (one.metadata or {}).get("queued_tool")]
+        assert (inside.content, inside.parent_id) == ("inside", queued.id)
 
 
 def test_a_tool_that_a_hook_queues_before_a_humans_turn_runs() -> None:
