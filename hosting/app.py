@@ -75,6 +75,7 @@ def create_app(
         # Both pages of documentation would have a browser load programs from another host.
         docs_url=None,
         redoc_url=None,
+        openapi_url=None,  # `described` serves it
         redirect_slashes=False,
         generate_unique_id_function=_operation,
     )

@@ -456,6 +456,31 @@ def test_openapi_tells_of_every_route_and_of_no_other_host(client: httpx.Client)
     assert [client.get(path).status_code for path in ("/docs", "/redoc")] == [404, 404]
 
 
+def test_the_openapi_document_is_encoded_once_for_each_prefix(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoded, dumps = list[object](), json.dumps
+
+    def encode(value: object) -> bytes:
+        encoded.append(value)
+        return dumps(value).encode()
+
+    def mount(app: FastAPI) -> FastAPI:
+        outer = FastAPI(openapi_url=None)
+        outer.mount("/desk", app)
+        return outer
+
+    monkeypatch.setattr("treadle.hosting.described._encode", encode)
+    with Served(runtime) as plain, Served(runtime, around=mount) as mounted:
+        first, again = (httpx.get(f"{plain.url}/openapi.json") for _ in range(2))
+        under = [httpx.get(f"{mounted.url}/desk/openapi.json").json() for _ in range(2)]
+
+    assert first.content == again.content
+    assert first.headers["content-type"] == "application/json"
+    assert under == [first.json() | {"servers": [{"url": "/desk"}]}] * 2
+    assert len(encoded) == 2
+
+
 def test_the_limits_are_above_none() -> None:
     for bad in ({"body_bytes": 0}, {"write_seconds": -1}, {"heartbeat_seconds": "1"}, {"ticket_seconds": True}):
         with pytest.raises(Exception, match="is a number above 0"):
