@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.cursors import Cursor
@@ -43,8 +42,6 @@ if TYPE_CHECKING:
     from .thread import ThreadActor
 
 __all__ = ["Acting"]
-
-logger = logging.getLogger("treadle")
 
 _APPEND, _INJECT, _CONSUME = Kind.APPEND, Kind.INJECT, Kind.CONSUME
 
@@ -115,7 +112,7 @@ class Acting:
     def dispatch(self, _about: object, decision: Decision, building: Building | None) -> None:
         """START is durable: make the execution and call its body."""
         assert building is not None
-        actor, facts = self._actor, self._actor.state.facts
+        facts = self._actor.state.facts
         execution_id = facts.execution_id
         assert execution_id is not None
         live = Execution(
@@ -138,7 +135,7 @@ class Acting:
             self._deadline = self._after(facts.timeout, lambda: Deadline(execution_id))
         if self.blocked is not None:
             self.blocked = None
-            actor.acting.show_phase()
+            self.show_phase()
         begin_pass(self.services, live)
         for call in self.services.idle_callbacks:
             call()
