@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import sys
 import threading
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from .clock import Clock
 
 __all__ = ["Runtime"]
-
-logger = logging.getLogger("treadle")
 
 
 class Runtime:

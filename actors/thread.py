@@ -7,7 +7,6 @@ are read again from the last record that the store confirmed.
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from .services import Services
 
 __all__ = ["ThreadActor"]
-
-logger = logging.getLogger("treadle")
 
 AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
