@@ -51,10 +51,10 @@ class _Call:
 class _Answers:
     """The store's answers, in order: a group of batches is answered at once, and one turn serves many of them."""
 
-    __slots__ = ("_in_line", "_put", "_waiting")
+    __slots__ = ("_dispatcher", "_in_line", "_waiting")
 
-    def __init__(self, put: Callable[[_Turn], object]) -> None:
-        self._put = put
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
         self._waiting: deque[tuple[Mailbox, object]] = deque()
         self._in_line = False
 
@@ -63,7 +63,9 @@ class _Answers:
         # The append comes before this look, and a drain lowers the flag before it takes: who sees it raised is served.
         if not self._in_line:
             self._in_line = True
-            self._put(self)
+            self._dispatcher.schedule(self)
+        if self._dispatcher.stopped:
+            self._dispatcher.flush()
 
     def drain(self, budget: int) -> None:
         waiting = self._waiting
@@ -73,7 +75,7 @@ class _Answers:
             mailbox.hand(answer)
         if waiting and not self._in_line:
             self._in_line = True
-            self._put(self)
+            self._dispatcher.schedule(self)
 
     def refuse(self, _error: Callable[[], BaseException]) -> list[object]:
         self._in_line = False
@@ -123,8 +125,10 @@ class Dispatcher:
         self.stopped = False
         self.on_crash = on_crash
         self._line: SimpleQueue[_Turn | _Stop] = SimpleQueue()
-        self._put: Callable[[_Turn | _Stop], object] = self._line.put
-        self._answers = _Answers(self._enter)
+        # Put a turn in line: a mailbox's own to call, for itself. A call for every mail, so it is the queue's own.
+        self.schedule: Callable[[_Turn | _Stop], None] = self._line.put
+        # Have a store's answer handed to a mailbox, before the mail that waits there; any worker, never blocks.
+        self.answer: Callable[[Mailbox, object], None] = _Answers(self).add
         self._suspects: dict[Mailbox, Mail] = {}
         self._pinged_at: float | None = None
         self._workers = [
@@ -142,16 +146,6 @@ class Dispatcher:
         for worker in self._workers:
             worker.start()
 
-    def schedule(self, mailbox: Mailbox) -> None:
-        """Put a mailbox in line; its own to call."""
-        self._put(mailbox)
-
-    def answer(self, mailbox: Mailbox, answer: object) -> None:
-        """Have a store's answer handed to a mailbox, before the mail that waits there; any worker, never blocks."""
-        self._answers.add(mailbox, answer)
-        if self.stopped:
-            self.flush()
-
     def call(self, call: Callable[[], object]) -> bool:
         """Run a short internal function on a dispatcher worker, in line with the mailboxes; what it raises is logged.
 
@@ -160,7 +154,7 @@ class Dispatcher:
         """
         if self.stopped:
             return False
-        self._put(_Call(call))
+        self.schedule(_Call(call))
         return True
 
     def ping(self) -> None:
@@ -227,7 +221,7 @@ class Dispatcher:
         # Mail scheduled before this flag stands before the end of the line; mail scheduled after it sees the flag.
         self.stopped = True
         for _ in self._workers:
-            self._put(_STOP)
+            self.schedule(_STOP)
         others = [worker for worker in self._workers if worker is not threading.current_thread() and worker.ident]
         for worker in others:
             worker.join(timeout)
@@ -246,7 +240,7 @@ class Dispatcher:
                 logger.warning("The dispatcher stopped before it delivered %r", silent)
         for _ in range(spared):
             # These end workers that still have to come back from their mailbox.
-            self._put(_STOP)
+            self.schedule(_STOP)
 
     def _work(self) -> None:
         forbid_blocking()
@@ -269,9 +263,6 @@ class Dispatcher:
                 turn.drain(DRAIN_BUDGET)  # type: ignore[union-attr]  # isinstance would cost what the identity does not
             except BaseException:
                 logger.exception("A call on a dispatcher worker failed")
-
-    def _enter(self, turn: _Turn) -> None:
-        self._put(turn)
 
     def _next(self) -> _Turn | _Stop | None:
         try:
@@ -300,7 +291,7 @@ class ManualDispatcher(Dispatcher):
     ) -> None:
         super().__init__(workers=0, on_crash=on_crash)
         self._turns: deque[_Turn | _Stop] = deque()
-        self._put = self._turns.append
+        self.schedule = self._turns.append
         self._budget = budget
 
     def step(self, pick: int = 0) -> bool:

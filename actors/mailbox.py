@@ -25,6 +25,8 @@ __all__ = ["DRAIN_BUDGET", "Mail", "Mailbox", "Scheduler"]
 DRAIN_BUDGET = 64
 """Mails handled before the next mailbox has its turn."""
 
+_SMALL = 1 << 16  # bytes that fit into any mailbox in which nothing waits
+
 _LOCKS = tuple(threading.RLock() for _ in range(64))
 
 
@@ -121,30 +123,29 @@ class Mailbox:
         Raises:
             ThreadOverloaded: the limit of mails or bytes is met; nothing was added.
         """
+        scheduler = self._scheduler
+        size = mail.size
         with self._lock:
             queue = self._queue
             if queue is None:
                 fresh: deque[Mail] = deque()
                 # Making one may run a finaliser that put mail just now.
-                if self._queue is None:
-                    self._queue = fresh
                 queue = self._queue
-            size = mail.size
-            if not internal and (
-                len(queue) + self._kept_mails >= MAILBOX_MAILS_MAX
-                or self._bytes_in - self._bytes_out + self._kept_bytes + size > MAILBOX_BYTES_MAX
-            ):
+                if queue is None:
+                    queue = self._queue = fresh
+            # Where nothing waits, which is nearly always, a small mail fits; the sums are worth their time elsewhere.
+            if (queue or size > _SMALL or self._kept_mails) and not internal and self._is_full(size):
                 raise self._overloaded(mail)
             queue.append(mail)
             if size:
                 self._bytes_in += size
             if not self._queued and not self._running:
                 # In line first, flagged second: a KeyboardInterrupt between the two leaves a spare turn, not a wedge.
-                self._scheduler.schedule(self)
+                scheduler.schedule(self)
                 self._queued = True
         # Outside the lock, since a refusal runs callbacks; after the schedule, so that a stop leaves no gap.
-        if self._scheduler.stopped:
-            self._scheduler.flush()
+        if scheduler.stopped:
+            scheduler.flush()
 
     def keep(self, mail: Mail) -> None:
         """Count mail that its receiver took but postponed: it still fills the mailbox. Only on the draining worker."""
@@ -173,7 +174,28 @@ class Mailbox:
             self._running = get_ident()
         parked = False
         try:
-            parked = self._deliver(queue, budget)
+            while queue:
+                mail = queue[0]
+                try:
+                    receiver = self.receiver
+                    if receiver is None:
+                        receiver = self.receiver = self.activate(self)
+                        if receiver is None:
+                            parked = True
+                            break
+                    queue.popleft()
+                    if mail.size:
+                        self._bytes_out += mail.size
+                    receiver(mail)
+                except BaseException as error:  # noqa: BLE001 - one receiver must not end the worker that serves all
+                    if queue and queue[0] is mail:
+                        queue.popleft()
+                        self._bytes_out += mail.size
+                    self._scheduler.crashed(self, mail, error)
+                    break
+                budget -= 1
+                if budget <= 0:
+                    break
         finally:
             with lock:
                 self._running = 0
@@ -184,31 +206,6 @@ class Mailbox:
                 elif not parked or self._queued or self._scheduler.stopped:
                     self._scheduler.schedule(self)
                     self._queued = True
-
-    def _deliver(self, queue: deque[Mail], budget: int) -> bool:
-        """Hand mails over until the budget ends, the queue is empty or the receiver crashes; True means parked."""
-        while queue:
-            mail = queue[0]
-            try:
-                receiver = self.receiver
-                if receiver is None:
-                    receiver = self.receiver = self.activate(self)
-                    if receiver is None:
-                        return True
-                queue.popleft()
-                if mail.size:
-                    self._bytes_out += mail.size
-                receiver(mail)
-            except BaseException as error:  # noqa: BLE001 - one receiver must not end the worker that serves all
-                if queue and queue[0] is mail:
-                    queue.popleft()
-                    self._bytes_out += mail.size
-                self._scheduler.crashed(self, mail, error)
-                return False
-            budget -= 1
-            if budget <= 0:
-                break
-        return False
 
     def answered(self, answer: object) -> None:
         """Have a store's answer handed over by the dispatcher; any worker, never blocks."""
@@ -304,14 +301,20 @@ class Mailbox:
     def __bool__(self) -> bool:
         return True  # an empty mailbox is still one
 
+    def _is_full(self, size: int) -> bool:
+        mails = len(self) + self._kept_mails
+        return mails >= MAILBOX_MAILS_MAX or self._waiting_bytes() + size > MAILBOX_BYTES_MAX
+
+    def _waiting_bytes(self) -> int:
+        return self._bytes_in - self._bytes_out + self._kept_bytes
+
     def _overloaded(self, mail: Mail) -> ThreadOverloaded:
-        waiting = self._bytes_in - self._bytes_out + self._kept_bytes
         return ThreadOverloaded(
             f"the mailbox of {self.key} is full",
             thread_id=self.key,
             mails=len(self) + self._kept_mails,
             mails_maximum=MAILBOX_MAILS_MAX,
-            bytes=waiting,
+            bytes=self._waiting_bytes(),
             bytes_maximum=MAILBOX_BYTES_MAX,
             size=mail.size,
         )

@@ -4,7 +4,7 @@ import asyncio
 import random
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -213,13 +213,17 @@ def test_a_sweep_in_a_long_line_gives_a_turn_only_to_who_did_not_move() -> None:
 
 def test_an_interrupt_inside_put_leaves_mail_that_the_next_put_or_a_sweep_delivers() -> None:
     class Interrupted(ManualDispatcher):
-        def schedule(self, mailbox: Mailbox) -> None:
+        interrupt = False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.schedule, self._schedule = self._interruptible, self.schedule
+
+        def _interruptible(self, turn: Any) -> None:
             if self.interrupt:
                 self.interrupt = False
                 raise KeyboardInterrupt
-            super().schedule(mailbox)
-
-        interrupt = False
+            self._schedule(turn)
 
     dispatcher = Interrupted()
     seen: list[object] = []
