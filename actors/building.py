@@ -66,6 +66,7 @@ class Building(Encoding):
         events: (sequence, time, event) in order.
         known: the inputs in it and those looked up for it, by sequence, with their times.
         interruption: the first one in it.
+        closed: nothing more may be decided into it.
         values: of the facts after it.
         edited: a message is edited in it, so that what is looked up may be other than the store has it.
         answer: what the store said, once it did.
@@ -77,6 +78,7 @@ class Building(Encoding):
     known: dict[int, tuple[int, InputQueued]] | None = None
     interruption: ExecutionInterrupted | None = None
     tombstone: bool = False
+    closed: bool = False
     edited: bool = False
     _laid: tuple[int, dict[int, dict[bytes, bytes | None]]] | None = None  # how many ops, and what they change
 
@@ -90,10 +92,9 @@ class Building(Encoding):
 
     def take(self, mail: Mail, decision: Decision, now: int) -> None:
         """Take a decision's events in; `now` is the time of its first."""
-        events = self.events
         for event in decision.events:
             self.add(event, now)
-            events.append((self.head_sequence, now, event))
+            self.events.append((self.head_sequence, now, event))
             kind = event.__class__
             if kind is InputQueued:
                 self.know(self.head_sequence, now, event)  # type: ignore[arg-type]
@@ -101,6 +102,8 @@ class Building(Encoding):
                 self.interruption = event  # type: ignore[assignment]
             now += 1
         self.decided.append((mail, decision))
+        if decision.closes:
+            self.closed = True
         about = decision.batch
         if about is not _OTHER and (about is _START or about is _FINISH or self.about is _OTHER):
             self.about = about
@@ -133,7 +136,8 @@ class Building(Encoding):
         """
         self.boot = boot
         self.life = life
-        self.confirm = confirm or self._deliver
+        if confirm is not None:
+            self.confirm = confirm  # type: ignore[assignment, method-assign]
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             self.ops.append((_WORK, self.prefix, work))
@@ -146,18 +150,12 @@ class Building(Encoding):
         elif self.tombstone or self._change_before != (facts.state, facts.since, facts.reason):
             self.change = change_payload(facts, deleted=self.tombstone)
 
-    def _deliver(self, answer: Answer) -> None:
+    # Not set on each batch, as others set it: a bound method of the batch in itself would wait for the collector.
+    def confirm(self, answer: Answer) -> None:
+        """Go to the thread's mailbox, with the answer."""
         assert self._mailbox is not None
         self.answer = answer
         self._mailbox.answered(self)
-
-    def done(self) -> None:
-        """Let go of what refers back to this, so that nothing of it waits for the collector."""
-        self.confirm = _ignore
-
-
-def _ignore(answer: Answer) -> None:
-    """Stand in for the confirmation of a batch that was answered."""
 
 
 class Lookups:

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.decision import DECIDE, FINISHING, IDLE, Decision, State, Verdict
 from ..protocol.decision import Batch as About
-from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError
-from ..protocol.events import InputQueued, InputWithdrawn, MessagesJoined, StoredRow
+from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError, shorten
+from ..protocol.events import (
+    ExecutionFinished,
+    ExecutionStarted,
+    MessageAdded,
+)
 from ..protocol.lifecycle import advance, committed, decide, not_written
-from ..protocol.message_edits import MessageEdit
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
@@ -25,12 +28,12 @@ from ..storage.value_rows import value_row
 from .acting import Acting
 from .actor import VirtualActor
 from .building import Building, Lookups
+from .completing import complete
 from .grounds import rests_on
 from .mailbox import Mail, Mailbox
-from .message_edits import prepare
 from .preparing import LOOK_UPS
 from .services import new_id
-from .thread_mail import Nothing, Reload, Settled
+from .thread_mail import Reload, Settled
 from .waiting import Await
 
 if TYPE_CHECKING:
@@ -42,6 +45,7 @@ __all__ = ["ThreadActor"]
 
 AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
+_BY_THEMSELVES = frozenset({ExecutionStarted, MessageAdded, ExecutionFinished})
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
 _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
                       Kind.DEADLINE, Kind.GRACE_EXPIRED, Kind.REQUEST, Kind.RESPOND, Kind.REQUEST_EXPIRED,
@@ -95,21 +99,28 @@ class ThreadActor(VirtualActor):
             and not self.entry.waiters
         )
 
-    def on_receive(self, mail: Any) -> None:
+    def receive(self, mail: Any) -> None:
         """Take one mail, or the store's answer; what this raises is a crash of this incarnation, dealt with by the supervisor."""
         # An answer comes by itself, or in a mail where it had to wait its turn.
-        body = mail if mail.__class__ is Building else mail.body
-        if body.__class__ is Building:
-            self._answered(body)
-        elif body.__class__ is Nothing:
-            pass  # it brought this incarnation up, and has no more to say
+        if mail.__class__ is Building:
+            self._answered(mail)
+        elif mail.__class__ is not Mail:
+            super().receive(mail)
+        elif mail.body.__class__ is Building:
+            self._answered(mail.body)
         elif self._flight is not None:
             self._postpone(mail)
             return
         else:
             self._go_on(mail)
-        if self.state.phase is IDLE and self._flight is None:
+        if self._flight is None and self.state.phase is IDLE:
             self._acting.rest()
+
+    def on_receive(self, message: Any) -> None:
+        """Take a mail that was handed over as pykka does it; nothing else is known here."""
+        if not isinstance(message, Mail):
+            raise InternalError(f"thread {self.entry.thread_id!r} takes mail alone, not {shorten(message)}")
+        self.receive(message)
 
     def take_urgent(self, trigger: Trigger) -> None:
         """Have a trigger decided before any other mail."""
@@ -172,8 +183,8 @@ class ThreadActor(VirtualActor):
                     self.mailbox.release(following)
                 else:
                     break
-                building, closed = self._take(following, building)
-                if closed or (building is not None and building.full()):
+                building = self._take(following, building)
+                if building is not None and (building.closed or building.full()):
                     break
             if mail is not None:
                 # Something urgent closed the batch before this mail's turn; it stands before what waited.
@@ -189,37 +200,39 @@ class ThreadActor(VirtualActor):
                 self._fell_with += tuple(taken for taken, _ in building.decided)
             raise
 
-    def _take(self, mail: Mail, building: Building | None) -> tuple[Building | None, bool]:
-        """Decide one mail into the batch under way; return it, and whether it is closed."""
+    def _take(self, mail: Mail, building: Building | None) -> Building | None:
+        """Decide one mail into the batch under way and return that."""
         trigger = mail.body
         if not isinstance(trigger, Trigger):
             self._answer_question(mail)
-            return building, False
+            return building
         decision = self._judge(mail, building)
         if decision is None:
-            return building, False
+            return building
+        acting = self._acting
         if decision.verdict is not DECIDE:
             if building is not None:
                 # It was judged on what is not durable yet, so it is said when that is.
                 building.decided.append((mail, decision))
             else:
-                self._acting.reply(mail, decision)
-            return building, False
-        writes = decision.events or decision.closes
-        if writes:
-            building = self._build(mail, decision, building, trigger.now)
+                acting.reply(mail, decision)
+            return building
+        if decision.events or decision.closes:
+            building = self._build(mail, decision, building)
+            advance(self.state, decision, trigger.now)
+            for do in decision.at_once:
+                acting.do(do, decision)
+            return building
         advance(self.state, decision, trigger.now)
-        at_once = decision.at_once
-        if at_once and not writes:
-            self._acting.show_phase()  # before anybody hears of it: what is told or closed may look
-        for do in at_once:
-            self._acting.do(do, decision)
-        if not writes:
-            if building is not None:
-                building.decided.append((mail, decision))
-            else:
-                self._acting.carry_out(mail, decision, None)
-        return building, decision.closes
+        if decision.at_once:
+            acting.show_phase()  # before anybody hears of it: what is told or closed may look
+            for do in decision.at_once:
+                acting.do(do, decision)
+        if building is not None:
+            building.decided.append((mail, decision))
+        else:
+            acting.carry_out(mail, decision, None)
+        return building
 
     def _answer_question(self, mail: Mail) -> None:
         """Answer mail that changes nothing."""
@@ -231,32 +244,22 @@ class ThreadActor(VirtualActor):
             assert mail.reply is not None
             mail.reply.set(self.state.active != mail.body.execution_id)
 
-    def _build(self, mail: Mail, decision: Decision, building: Building | None, now: int) -> Building:
+    def _build(self, mail: Mail, decision: Decision, building: Building | None) -> Building:
+        facts = self.state.facts
         if building is None:
-            building = Building(self.entry.number, self.state.facts, self.mailbox)
-        rows: list[StoredRow] = []
-        for event in decision.events:
-            if event.__class__ is MessagesJoined:
-                rows += event.rows
-            elif event.__class__ is InputWithdrawn:
-                rows.append(event.row)
-        if rows:
-            first = decision.events[0]
-            if first.__class__ is InputQueued:
-                # A message queued at rest joins in the decision that stores it, so no look-up could find it yet.
-                building.know(building.head_sequence + 1, now, first)
-            found = self._lookups(building).contents(rows)
-            for sequence, (at, content) in found.items():
-                building.know(sequence, at, content)
-            building.contents = found
-        if not decision.events:
-            self._acting.entomb(building)
-        if self.state.facts.processes and decision.batch is _FINISH:
-            building.groups = [group for group, _ in self._lookups(building).groups()]
+            building = Building(self.entry.number, facts, self.mailbox)
+        events = decision.events
+        # Nearly every batch: one event, which is all that has to be known to write it.
+        if (
+            len(events) != 1
+            or events[0].__class__ not in _BY_THEMSELVES
+            or (facts.processes and decision.batch is _FINISH)
+        ):
+            if not events:
+                self._acting.entomb(building)
+            complete(building, mail.body, decision, self._lookups(building), facts)
+        building.take(mail, decision, mail.body.now)  # type: ignore[attr-defined]
         trigger = mail.body
-        if isinstance(trigger, MessageEdit):
-            prepare(building, trigger, decision, self._lookups(building))
-        building.take(mail, decision, now)
         if trigger.__class__ is SetValue:
             building.add_value(*value_row(building.prefix, trigger.key, trigger.encoded))
         return building
@@ -269,14 +272,15 @@ class ThreadActor(VirtualActor):
         trigger: Any = mail.body
         state = self.state
         kind, last = trigger.kind, state.facts.last_time
-        if kind is _RETRY_DUE:
-            self._acting.retry_taken()
         now = self.services.clock.now_us()
         if now <= last:
             now = last + 1
         trigger.now = now
-        if state.phase is IDLE and kind in _STARTERS:
-            trigger.new_id = new_id(now)
+        if kind in _STARTERS:
+            if kind is _RETRY_DUE:
+                self._acting.retry_taken()
+            if state.phase is IDLE:
+                trigger.new_id = new_id(now)
         try:
             look_up = LOOK_UPS.get(kind)
             if look_up is not None:
@@ -304,7 +308,6 @@ class ThreadActor(VirtualActor):
 
     def _answered(self, building: Building) -> None:
         answer = building.answer
-        building.done()
         if building is not self._flight:
             # Handed over by a life that crashed: this one has read what became of it.
             if answer.change:
@@ -327,12 +330,12 @@ class ThreadActor(VirtualActor):
 
     def _committed(self, building: Building, answer: Answer) -> None:
         """Fold, show, publish, dispatch, reply, wake: in this order."""
-        reach(AFTER_CONFIRM)
-        self._record = building.record
         about = building.about
         acting, services = self._acting, self.services
-        if armed():
+        watched = armed()  # a test may stop or break this worker at a named point
+        if watched:
             _reach_committed(committed(about).kind, building)
+        self._record = building.record
         verifier = services.verifier
         if verifier is not None and not building.tombstone:
             verifier.committed(self.entry.number, self.state.facts)
@@ -343,20 +346,24 @@ class ThreadActor(VirtualActor):
             advance(self.state, decision, 0)
             if about is _FINISH:
                 acting.free(building)
+        decided = building.decided
         try:
             acting.publish(building, answer.change)
-            for _, decided in building.decided:
-                for do in decided.actions:
-                    acting.do(do, decided, building)
-            for mail, decided in building.decided:
-                acting.reply(mail, decided, building)
-            acting.resolve(building)
+            for _, one in decided:
+                for do in one.actions:
+                    acting.do(do, one, building)
+            for mail, one in decided:
+                if mail.reply is not None:
+                    acting.reply(mail, one, building)
+            if self.entry.waiters:
+                acting.resolve(building)
         finally:
             # A change number that is never published would hold up every store-wide watcher.
             services.hub.flush(self.entry)
-        reach(AFTER_REPLY)
-        if about is _FINISH:
-            reach(BETWEEN)
+        if watched:
+            reach(AFTER_REPLY)
+            if about is _FINISH:
+                reach(BETWEEN)
         if decision is not None:
             for do in decision.actions:
                 acting.do(do, decision)
@@ -382,7 +389,8 @@ class ThreadActor(VirtualActor):
 
 
 def _reach_committed(about: str, building: Building) -> None:
-    """Pass the points that are named after what a batch was about and after the events in it."""
+    """Pass the points of a confirmed batch: its own, and those named after what it was about and after its events."""
+    reach(AFTER_CONFIRM)
     reach(about)
     for _, _, event in building.events:
         reach(f"{event.type} committed")
