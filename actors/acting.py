@@ -128,7 +128,7 @@ class Acting:
         )
         self.live = live
         for _, at, event in building.events:
-            if isinstance(event, ExecutionStarted):
+            if event.__class__ is ExecutionStarted:
                 self._start = at, event
         self.services.running[execution_id] = live
         if facts.timeout is not None:
@@ -164,15 +164,18 @@ class Acting:
 
     def fence(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Let nothing that the body still does have an effect; write its worker off where it was abandoned."""
-        self._cancel_timers()
+        if self._deadline is not None or self._grace is not None:
+            self._cancel_timers()
         live = self.live
         if live is None:
             return
         self._owned = live.fence()
         ending = decision.ending
-        if ending is not None and ending.lost is not None:
+        if ending is None or not (ending.abandoned or ending.lost is not None):
+            return
+        if ending.lost is not None:
             self.note_loss()
-        if live.handle is not None and ending is not None and (ending.abandoned or ending.lost is not None):
+        if live.handle is not None:
             abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
             abandon()
 
@@ -195,23 +198,24 @@ class Acting:
     def free(self, building: Building) -> None:
         """The end is durable: the execution is over, the slot is free."""
         start, self._start = self._start, None
+        services, entry = self.services, self.entry
         for _, _, event in building.events:
-            if isinstance(event, ExecutionFinished | ExecutionLost):
-                ended = self.services.ended
-                outcome = event.outcome if event.__class__ is ExecutionFinished else "lost"
-                ended[outcome] = ended.get(outcome, 0) + 1
-                if start is not None and self.entry.waiters:
-                    self._last = record_of(start[1], start[0], event, None)
-        live = self.live
-        if live is not None:
-            self.services.running.pop(live.id, None)
-            live.forget()
-            self.services.waits.drop(self.entry.thread_id)
-            for call in self.services.idle_callbacks:
-                call()
-        self.live = None
+            kind = event.__class__
+            if kind is ExecutionFinished or kind is ExecutionLost:
+                outcome: str = event.outcome if kind is ExecutionFinished else "lost"  # type: ignore[attr-defined]
+                services.ended[outcome] = services.ended.get(outcome, 0) + 1
+                if start is not None and entry.waiters:
+                    self._last = record_of(start[1], start[0], event, None)  # type: ignore[arg-type]
+        live, self.live = self.live, None
         self.blocked = None
-        self._cancel_timers()
+        if self._deadline is not None or self._grace is not None:
+            self._cancel_timers()
+        if live is not None:
+            services.running.pop(live.id, None)
+            live.forget()
+            services.waits.drop(entry.thread_id)
+            for call in services.idle_callbacks:
+                call()
 
     def retry(self, about: str | None, decision: Decision, building: Building | None) -> None:
         """Try a refused commit again later, unless the store takes no more writes at all."""
@@ -296,18 +300,17 @@ class Acting:
     def publish(self, building: Building, change: int) -> None:
         """Swap the snapshot and give the new events to whoever watches."""
         entry, state = self.entry, self._actor.state
-        entry.gone = building.tombstone
-        entry.shown = Shown(entry.number, building.values, shown_owner(state), state.phase, self.blocked)
+        if building.tombstone:
+            entry.gone = True
+        entry.shown = shown = Shown(entry.number, building.record, shown_owner(state), state.phase, self.blocked)
         hub = self.services.hub
         if entry.watch is None:
             if change:
-                hub.change_taken(change)
+                hub.watermark.publish(change)
             return
         generation = state.facts.generation
         events = [JournalEvent(Cursor(generation, sequence), at, event) for sequence, at, event in building.events]
-        snapshot = entry.snapshot
-        assert snapshot is not None
-        hub.published(entry, None, snapshot, events, change)
+        hub.published(entry, None, shown.snapshot_from(state.facts), events, change)
 
     def show_phase(self) -> None:
         """Swap the snapshot for one with the present phase; facts that are not durable yet are not shown."""

@@ -6,7 +6,7 @@ sees those before it: in the facts, which fold as it grows, and in the look-ups 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from ..protocol.decision import Batch as About
 from ..protocol.decision import Decision
@@ -27,7 +27,7 @@ from ..protocol.message_edits import edited_content
 from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
-from ..storage.codec import encode_values
+from ..storage.codec import encode_facts
 from ..storage.encoding import RECEIPT_RECORDED, RECEIPT_WITHDRAWN, Encoding, change_payload, work_kind
 from ..storage.overlay import Overlay
 from ..storage.reading import (
@@ -67,13 +67,11 @@ class Building(Encoding):
         known: the inputs in it and those looked up for it, by sequence, with their times.
         interruption: the first one in it.
         closed: nothing more may be decided into it.
-        values: of the facts after it.
         edited: a message is edited in it, so that what is looked up may be other than the store has it.
         answer: what the store said, once it did.
     """
 
     answer: Answer
-    values: tuple[Any, ...]
     about: About = _OTHER
     known: dict[int, tuple[int, InputQueued]] | None = None
     interruption: ExecutionInterrupted | None = None
@@ -141,8 +139,7 @@ class Building(Encoding):
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             self.ops.append((_WORK, self.prefix, work))
-        self.values = values = facts.values()
-        self.record = record = encode_values(values)
+        self.record = record = encode_facts(facts)
         self.size += len(record)
         if not self.sequence:
             self.absent = (int(Table.NAMES), facts.thread_id.encode())

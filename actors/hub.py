@@ -114,10 +114,6 @@ class Hub:
         if watch is not None:
             watch.publish(snapshot, events)
 
-    def change_taken(self, change: int) -> None:
-        """Account for the change number of a thread that nobody watches; the flush at the end of the act wakes."""
-        self.watermark.publish(change)
-
     def change_published(self, change: int) -> None:
         """Account for a number that no actor will publish, its own having crashed; else all later ones wait for it."""
         self.watermark.publish(change)

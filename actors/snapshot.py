@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..protocol.cursors import Cursor
 from ..protocol.decision import STARTING, Phase, State
 from ..protocol.facts import Facts
 from ..protocol.receipts import ActiveExecution
 from ..protocol.status import ThreadStatus
+from ..storage.codec import decode_facts
+from ..storage.keys import numbered
 
 __all__ = ["Blocked", "Shown", "Snapshot", "at_rest", "shown_owner", "snapshot_of"]
 
@@ -58,13 +60,13 @@ class Shown:
     Immutable but for that; a phase or a refused commit makes another one.
     """
 
-    __slots__ = ("_snapshot", "active", "blocked", "number", "phase", "values")
+    __slots__ = ("_snapshot", "active", "blocked", "number", "phase", "record")
 
     def __init__(
-        self, number: int, values: tuple[Any, ...], active: str | None, phase: Phase, blocked: Blocked | None = None
+        self, number: int, record: bytes, active: str | None, phase: Phase, blocked: Blocked | None = None
     ) -> None:
         self.number = number
-        self.values = values  # of the durable facts
+        self.record = record  # of the durable facts, as stored: the actor keeps it anyhow
         self.active = active
         self.phase = phase
         self.blocked = blocked
@@ -74,11 +76,15 @@ class Shown:
         """Return the snapshot; any worker."""
         made = self._snapshot
         if made is None:
-            facts = Facts.from_values(self.values)
-            owner = None
-            if self.active is not None:
-                owner = ActiveExecution(self.active, facts.agent_id, facts.started_at, self.phase.value)  # type: ignore[arg-type]
-            made = self._snapshot = snapshot_of(self.number, facts, owner, self.blocked)
+            made = self.snapshot_from(decode_facts(self.record, numbered(self.number)))
+        return made
+
+    def snapshot_from(self, facts: Facts) -> Snapshot:
+        """Make the snapshot from the facts that the record is of, for whoever has them at hand."""
+        owner = None
+        if self.active is not None:
+            owner = ActiveExecution(self.active, facts.agent_id, facts.started_at, self.phase.value)  # type: ignore[arg-type]
+        made = self._snapshot = snapshot_of(self.number, facts, owner, self.blocked)
         return made
 
     def differs(self, active: str | None, phase: Phase, blocked: Blocked | None) -> bool:
@@ -87,7 +93,7 @@ class Shown:
 
     def with_phase(self, active: str | None, phase: Phase, blocked: Blocked | None) -> Shown:
         """Return the same facts with another owner, phase or refusal."""
-        return Shown(self.number, self.values, active, phase, blocked)
+        return Shown(self.number, self.record, active, phase, blocked)
 
 
 def snapshot_of(number: int, facts: Facts, active: ActiveExecution | None, blocked: Blocked | None = None) -> Snapshot:
