@@ -10,6 +10,7 @@ from treadle.protocol.decision import Phase, State
 from treadle.protocol.events import ExecutionStarted, ThreadCreated
 from treadle.protocol.facts import Facts
 from treadle.protocol.receipts import ActiveExecution
+from treadle.storage.codec import encode_facts
 
 
 def facts(*, running: bool = False) -> Facts:
@@ -50,7 +51,7 @@ def test_what_a_dead_process_left_running_shows_as_lost_whoever_looks() -> None:
 
 def test_what_was_published_is_made_into_a_snapshot_once() -> None:
     folded = facts(running=True)
-    shown = Shown(7, folded.values(), "e", Phase.RUNNING)
+    shown = Shown(7, encode_facts(folded), "e", Phase.RUNNING)
     made = shown.snapshot()
 
     assert made.active == ActiveExecution("e", "a", 20, "running")
@@ -60,16 +61,26 @@ def test_what_was_published_is_made_into_a_snapshot_once() -> None:
         made.held = True  # type: ignore[misc]
 
 
+def test_a_snapshot_from_the_facts_at_hand_is_the_one_of_their_record() -> None:
+    folded = facts(running=True)
+    read, at_hand = (Shown(7, encode_facts(folded), "e", Phase.STOPPING) for _ in range(2))
+
+    assert at_hand.snapshot_from(folded) == read.snapshot()
+    made = at_hand.snapshot()
+    folded.fold(ThreadCreated(thread_id="u", agent_id="b", user_id=None, arguments=None, tags=[], env=None), 30)
+    assert at_hand.snapshot() is made
+
+
 def test_facts_that_go_on_do_not_change_what_was_published() -> None:
     folded = facts()
-    shown = Shown(7, folded.values(), None, Phase.IDLE)
+    shown = Shown(7, encode_facts(folded), None, Phase.IDLE)
     folded.fold(ThreadCreated(thread_id="u", agent_id="b", user_id=None, arguments=None, tags=[], env=None), 30)
 
     assert (shown.snapshot().thread_id, shown.snapshot().cursor) == ("t", Cursor(1, 1))
 
 
 def test_an_owner_a_phase_or_a_refusal_makes_another_view_of_the_same_facts() -> None:
-    shown = Shown(7, facts(running=True).values(), "e", Phase.RUNNING)
+    shown = Shown(7, encode_facts(facts(running=True)), "e", Phase.RUNNING)
     blocked = Blocked("FINISH", 1, "no room", 30)
 
     assert not shown.differs("e", Phase.RUNNING, None)
