@@ -51,6 +51,17 @@ class Burst:
             return True
         return self.wake()
 
+    def push(self, call: Callable[[], object]) -> None:
+        """Submit `call` where nobody asks whether it will run: looking whether the loop is closed is half the price."""
+        self._pending.append(call)
+        if not self._woken:
+            self._woken = True
+            owed = _OWED.get(get_ident())
+            if owed is not None:
+                owed.append(self)
+            else:
+                self.wake()
+
     def wake(self) -> bool:
         """Wake the loop whatever the flag says, which also heals a wake lost to a `KeyboardInterrupt`.
 

@@ -1,8 +1,9 @@
 """Owns `Reply`, the one-shot answer to a mail, taken by blocking or by awaiting. Never knows who sets it or why.
 
-A `Reply` is made for every mail, so it holds no lock and no event: settling is guarded by one lock for all, and what a
-waiter needs is made when it waits. That lock is reentrant, since a signal handler or a finaliser may send mail while
-its own worker is inside.
+A `Reply` is made for every mail, so it holds no event, and no lock is taken for it, which costs as much as all the rest:
+what must be one step is one bytecode. Whoever deletes `_open` settles, once for all. A waiter puts itself in the list first
+and looks at the content second, the setter the other way round: so at least one of the two sees the other. Both may, hence
+whatever is in the list bears to be woken once too often, also in vain. A signal handler may come in anywhere.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextvars import Context, ContextVar
+from asyncio import get_running_loop
+from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 from ..protocol.errors import WouldBlock
-from .burst import burst_for
+from .loop_waiter import LoopWaiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -27,8 +29,7 @@ T = TypeVar("T")
 
 logger = logging.getLogger("treadle")
 
-_PENDING, _VALUE, _ERROR = 0, 1, 2
-_LOCK = threading.RLock()
+_PENDING: Final[Any] = object()  # what stands in a reply that is not settled
 _TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
 
 
@@ -101,25 +102,18 @@ class _Failure:
             logger.error("Nobody took the error of a reply: %r", self.error)
 
 
-class _Waived:
-    """Stands in a pending reply whose waiter was interrupted."""
-
-
-_WAIVED: Final = _Waived()
-
-
 class Reply(Generic[T]):
     """The answer to a call: `await` it from any event loop, or `.result()` it on a worker without one.
 
     Abandoning a reply undoes nothing. It is set once; a second setting is ignored.
     """
 
-    __slots__ = ("_content", "_state", "_waiters")
+    __slots__ = ("_content", "_open", "_waiters")
 
     def __init__(self) -> None:
-        self._state = _PENDING
-        self._content: T | _Failure | _Waived | None = None
-        self._waiters: list[Callable[[Reply[T]], object]] | None = None
+        self._content: T | _Failure = _PENDING
+        self._open = None
+        self._waiters: list[Callable[[Reply[T]], object]] = []
 
     @classmethod
     def of(cls, value: T) -> Reply[T]:
@@ -141,15 +135,13 @@ class Reply(Generic[T]):
         Returns:
             False when it was set before: nothing was changed.
         """
-        with _LOCK:
-            if self._state:
-                return False
-            self._content = value
-            self._state = _VALUE
-            waiters = self._waiters
-            self._waiters = None
-        if waiters is not None:
-            _notify(self, waiters)
+        try:
+            del self._open
+        except AttributeError:
+            return False
+        self._content = value
+        if self._waiters:
+            _notify(self, self._waiters)
         return True
 
     def fail(self, error: BaseException) -> bool:
@@ -159,34 +151,30 @@ class Reply(Generic[T]):
             False when it was set before: nothing was changed.
         """
         failure = _Failure(error)
-        with _LOCK:
-            if self._state:
-                failure.taken = True
-                return False
-            failure.taken = self._content is _WAIVED
-            self._content = failure
-            self._state = _ERROR
-            waiters = self._waiters
-            self._waiters = None
-        if waiters is not None:
-            _notify(self, waiters)
+        try:
+            del self._open
+        except AttributeError:
+            failure.taken = True
+            return False
+        self._content = failure
+        if self._waiters:
+            _notify(self, self._waiters)
         return True
 
     def _waive(self) -> None:
         """Note that whoever waited for it was interrupted: an error that comes all the same is no longer theirs to take."""
-        with _LOCK:
-            if self._state == _PENDING:
-                self._content = _WAIVED
-            elif self._state == _ERROR:
-                cast("_Failure", self._content).taken = True
+        if _disown not in self._waiters:
+            self._waiters.append(_disown)
+        _disown(self)
 
     def done(self) -> bool:
         """Say whether the value or the error is there."""
-        return self._state != _PENDING
+        return self._content is not _PENDING
 
     def error(self) -> BaseException | None:
         """Return the error, which then counts as taken; None while pending or when there is a value."""
-        return cast("_Failure", self._content).take() if self._state == _ERROR else None
+        content = self._content
+        return content.take() if type(content) is _Failure else None
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the answer, blocking this worker.
@@ -203,20 +191,21 @@ class Reply(Generic[T]):
             ExecutionCancelled: this worker runs a body whose execution was interrupted while it waited.
         """
         try:
-            if self._state == _PENDING:
+            if self._content is _PENDING:
                 _block(self, timeout)
-            if self._state == _VALUE:
+            if type(self._content) is not _Failure:
                 return cast("T", self._content)
-            raise cast("_Failure", self._content).take()
+            raise self._content.take()
         finally:
             # The error's traceback holds this frame, and this frame the reply that holds the error.
             del self
 
     def __await__(self) -> Generator[object, None, T]:
         try:
-            if self._state == _PENDING:
-                waiter = _LoopWaiter(asyncio.get_running_loop())
-                if self._enlist(waiter):
+            if self._content is _PENDING:
+                waiter = LoopWaiter(get_running_loop())
+                self._waiters.append(waiter)
+                if self._content is _PENDING:
                     try:
                         yield waiter
                     except asyncio.CancelledError:
@@ -228,12 +217,12 @@ class Reply(Generic[T]):
                         self._waive()
                         raise error from None
                     finally:
-                        if self._waiters is not None:
+                        if self._content is _PENDING:
                             # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
                             self._delist(waiter)
-            if self._state == _VALUE:
+            if type(self._content) is not _Failure:
                 return cast("T", self._content)
-            raise cast("_Failure", self._content).take()
+            raise self._content.take()
         finally:
             del self
 
@@ -243,96 +232,62 @@ class Reply(Generic[T]):
         Args:
             callback: must be quick and must not block; what it raises is logged.
         """
-        if not self._enlist(callback):
+        if self._content is not _PENDING:
             _notify(self, [callback])
+            return
+        once = _Once(callback)
+        self._waiters.append(once)
+        if self._content is not _PENDING:
+            self._delist(once)
+            _notify(self, [once])
 
     def remove_done_callback(self, callback: Callable[[Reply[T]], object]) -> None:
         """Take a callback back; does no harm once it was called."""
-        self._delist(callback)
-
-    def _enlist(self, waiter: Callable[[Reply[T]], object]) -> bool:
-        with _LOCK:
-            if self._state:
-                return False
-            if self._waiters is None:
-                self._waiters = [waiter]
-            else:
-                self._waiters.append(waiter)
-        return True
+        for once in self._waiters[:]:
+            if isinstance(once, _Once) and once.callback == callback:
+                self._delist(once)
+                return
 
     def _delist(self, waiter: Callable[[Reply[T]], object]) -> None:
-        with _LOCK:
-            if self._waiters is not None and waiter in self._waiters:
-                self._waiters.remove(waiter)
+        try:
+            # One step, too: comparing the kinds that are in the list runs no code of Python's.
+            self._waiters.remove(waiter)
+        except ValueError:
+            return  # the setter took them all
 
     def __repr__(self) -> str:
-        return f"<Reply {('pending', 'value', 'error')[self._state]}>"
+        content = self._content
+        return f"<Reply {'pending' if content is _PENDING else 'error' if type(content) is _Failure else 'value'}>"
 
 
-class _LoopWaiter:
-    """Wakes one awaiting task on its own loop: as much of a future as a task asks for.
+class _Once:
+    """A callback, which is called once whoever calls this."""
 
-    A future would hand its task to the loop, to be run in the next round. This one runs it where the loop comes to hear
-    of the reply, which saves a future, a handle and a round for every await.
-    """
+    __slots__ = ("_open", "callback")
 
-    __slots__ = ("_asyncio_future_blocking", "_callback", "_cancelled", "_context", "_done", "_loop")
+    def __init__(self, callback: Callable[[Reply[Any]], object]) -> None:
+        self.callback = callback
+        self._open = None
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._asyncio_future_blocking = True  # the mark by which a task knows a future, and that it was yielded
-        self._loop = loop
-        self._callback: Callable[[_LoopWaiter], object] | None = None
-        self._context: Context | None = None
-        self._done = self._cancelled = False
-
-    def __call__(self, _reply: object) -> None:
-        loop = self._loop
-        burst = burst_for(loop)
-        if burst is not None:
-            burst.submit(self._wake)
-            return
+    def __call__(self, reply: Reply[Any]) -> None:
         try:
-            loop.call_soon_threadsafe(self._wake)
-        except RuntimeError:
-            # A closed loop has no task left to wake, and whoever sets the reply must not suffer for it.
-            if not loop.is_closed():
-                raise
-
-    def _wake(self) -> None:
-        if self._done:
+            del self._open
+        except AttributeError:
             return
-        self._done = True
-        callback, self._callback = self._callback, None
-        if callback is not None and self._context is not None:
-            self._context.run(callback, self)
+        self.callback(reply)
 
-    # What a task asks of a future, always on the loop's own worker.
 
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    def add_done_callback(self, callback: Callable[[_LoopWaiter], object], *, context: Context) -> None:
-        if self._done:
-            self._loop.call_soon(callback, self, context=context)
-        else:
-            self._callback, self._context = callback, context
-
-    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - an interrupt's words come from its execution
-        if self._done:
-            return False
-        self._done = self._cancelled = True
-        callback, self._callback = self._callback, None
-        if callback is not None:
-            self._loop.call_soon(callback, self, context=self._context)
-        return True
-
-    def result(self) -> None:
-        if self._cancelled:
-            raise asyncio.CancelledError
+def _disown(reply: Reply[Any]) -> None:
+    content = reply._content  # noqa: SLF001 - one noun, split for its length
+    if type(content) is _Failure:
+        content.taken = True
 
 
 def _notify(reply: Reply[T], waiters: list[Callable[[Reply[T]], object]]) -> None:
-    for waiter in waiters:
+    called = waiters[:]
+    # Whoever comes in from here on finds the reply set.
+    waiters.clear()
+    for waiter in called:
         try:
             waiter(reply)
         except BaseException:  # the setting worker serves every thread: no callback may end it
@@ -349,7 +304,8 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
     if guard is not None:
         guard.enter(reply, wake)
     try:
-        if not reply._enlist(wake):  # noqa: SLF001 - one noun, split for its length
+        reply._waiters.append(wake)  # noqa: SLF001 - one noun, split for its length
+        if reply._content is not _PENDING:  # noqa: SLF001
             return
         try:
             limit = None if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import threading
 import time
 import weakref
@@ -343,12 +344,65 @@ def test_a_reply_whose_error_was_raised_is_freed_without_the_cycle_collector() -
         gc.enable()
 
 
-def test_setting_from_a_signal_handler_inside_the_lock_does_not_deadlock() -> None:
-    from treadle.actors import reply as module
+def test_nobody_misses_a_reply_that_is_set_in_the_moment_in_which_they_come() -> None:
+    called: list[int] = []
+    taken: list[int] = []
+    start = threading.Barrier(4)
 
-    with module._LOCK:
-        reply: Reply[int] = Reply()
-        assert reply.set(1)
+    def come(replies: list[Reply[int]]) -> None:
+        start.wait(GUARD)
+        for number, reply in enumerate(replies):
+            reply.add_done_callback(lambda reply, number=number: called.append(number))  # type: ignore[misc]
+
+    def block(replies: list[Reply[int]]) -> None:
+        start.wait(GUARD)
+        taken.extend(reply.result(GUARD) for reply in replies)
+
+    async def wait(replies: list[Reply[int]]) -> None:
+        taken.extend([await reply for reply in replies])
+
+    def run(replies: list[Reply[int]]) -> None:
+        start.wait(GUARD)
+        asyncio.run(wait(replies))
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(5):
+            replies = [Reply[int]() for _ in range(200)]
+            workers = [threading.Thread(target=each, args=(replies,)) for each in (come, block, run)]
+            for worker in workers:
+                worker.start()
+            start.wait(GUARD)
+            for number, reply in enumerate(replies):
+                reply.set(number)
+            for worker in workers:
+                worker.join(GUARD)
+    finally:
+        sys.setswitchinterval(interval)
+
+    assert sorted(called) == sorted(list(range(200)) * 5)
+    assert sorted(taken) == sorted(list(range(200)) * 10)
+
+
+def test_a_callback_that_was_taken_back_is_not_called() -> None:
+    reply: Reply[int] = Reply()
+    called: list[str] = []
+
+    def one(_: Reply[int]) -> None:
+        called.append("one")
+
+    def two(_: Reply[int]) -> None:
+        called.append("two")
+
+    reply.add_done_callback(one)
+    reply.add_done_callback(two)
+    reply.remove_done_callback(one)
+    reply.remove_done_callback(one)
+    reply.set(1)
+    reply.remove_done_callback(two)
+
+    assert called == ["two"]
 
 
 def test_a_reply_is_small_and_quick_to_make() -> None:

@@ -1,0 +1,84 @@
+"""Owns what wakes one awaiting task on its own loop. Never knows what is waited for."""
+
+from __future__ import annotations
+
+import asyncio
+from types import NoneType
+from typing import TYPE_CHECKING, ClassVar
+
+from .burst import burst_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextvars import Context
+
+__all__ = ["LoopWaiter"]
+
+
+class LoopWaiter:
+    """Wakes one awaiting task on its own loop: as much of a future as a task asks for.
+
+    A future would hand its task to the loop, to be run in the next round. This one runs it where the loop comes to hear
+    of the reply, which saves a future, a handle and a round for every await.
+    """
+
+    __slots__ = ("_asyncio_future_blocking", "_burst", "_callback", "_context", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._asyncio_future_blocking = True  # the mark by which a task knows a future, and that it was yielded
+        self._loop = loop  # by which a task knows that the future is its own loop's
+        self._burst = burst_for(loop)
+        self._callback: Callable[[LoopWaiter], object] | None = None
+
+    def __call__(self, _reply: object) -> None:
+        """Have the loop wake the task; any worker."""
+        if self._burst is not None:
+            self._burst.push(self._wake)
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._wake)
+        except RuntimeError:
+            # A closed loop has no task left to wake, and whoever sets the reply must not suffer for it.
+            if not self._loop.is_closed():
+                raise
+
+    def _wake(self) -> None:
+        callback = self._callback
+        self._callback = _over
+        if callback is not None:
+            self._context.run(callback, self)
+
+    # What a task asks of a future, always on the loop's own worker.
+
+    def add_done_callback(self, callback: Callable[[LoopWaiter], object], *, context: Context) -> None:
+        """Take what steps the task."""
+        if self._callback is _over:
+            self._loop.call_soon(callback, self, context=context)
+        else:
+            self._callback, self._context = callback, context
+
+    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - an interrupt's words come from its execution
+        """Have the task step into a `CancelledError`; False once it was woken."""
+        callback = self._callback
+        if callback is None or callback is _over:
+            return False
+        self.__class__ = _Cancelled
+        self._callback = _over
+        self._loop.call_soon(callback, self, context=self._context)
+        return True
+
+    # A result of None, from a callable of C: every task asks every one.
+    result: ClassVar[Callable[[], None]] = NoneType
+
+
+class _Cancelled(LoopWaiter):
+    """What a waiter becomes whose task was cancelled: the common one need not look whether it was."""
+
+    __slots__ = ()
+
+    def result(self) -> None:
+        raise asyncio.CancelledError
+
+
+def _over(_waiter: object) -> None:
+    """Stand for the callback of a waiter that is woken or cancelled."""
