@@ -28,7 +28,7 @@ from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
 from ..storage.codec import encode_facts
-from ..storage.encoding import RECEIPT_RECORDED, RECEIPT_WITHDRAWN, Encoding, change_payload, work_kind
+from ..storage.encoding import RECEIPT_RECORDED, RECEIPT_WITHDRAWN, WORK_RUNNING, Encoding, change_payload, work_kind
 from ..storage.overlay import Overlay
 from ..storage.reading import (
     read_content,
@@ -85,8 +85,8 @@ class Building(Encoding):
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
         self._mailbox = mailbox
-        self._change_before = (facts.state, facts.since, facts.reason)
-        self._work_before = work_kind(facts)
+        self._since_before = facts.since  # which moves with the run status, and only with it
+        self._work_before = WORK_RUNNING if facts.execution_id is not None else work_kind(facts)
 
     def take(self, mail: Mail, decision: Decision, now: int) -> None:
         """Take a decision's events in; `now` is the time of its first."""
@@ -136,7 +136,7 @@ class Building(Encoding):
         self.life = life
         if confirm is not None:
             self.confirm = confirm  # type: ignore[assignment, method-assign]
-        work = work_kind(facts)
+        work = WORK_RUNNING if facts.execution_id is not None else work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             self.ops.append((_WORK, self.prefix, work))
         self.record = record = encode_facts(facts)
@@ -144,7 +144,7 @@ class Building(Encoding):
         if not self.sequence:
             self.absent = (int(Table.NAMES), facts.thread_id.encode())
             self.change = change_payload(facts)
-        elif self.tombstone or self._change_before != (facts.state, facts.since, facts.reason):
+        elif self._since_before != facts.since or self.tombstone:
             self.change = change_payload(facts, deleted=self.tombstone)
 
     # Not set on each batch, as others set it: a bound method of the batch in itself would wait for the collector.

@@ -31,6 +31,8 @@ __all__ = ["Directory", "Entry"]
 
 _LEAVING_MAX = 4  # passivated at once beyond the cap: more than one, so that it is reached again after some were in use
 
+_MOMENT_S = 0.1
+
 
 class Entry:
     """One thread as this process knows it.
@@ -186,8 +188,15 @@ class Directory:
 
     def idle(self, entry: Entry) -> None:
         """Note that an actor has nothing to do since now; beyond the cap the longest idle ones are passivated."""
+        now = self._services.clock.monotonic()
+        noted = self._idle.get(entry.thread_id)
+        if (
+            noted is not None
+            and now - noted[1] < _MOMENT_S
+            and 2 * len(self._idle) < self._services.options.resident_max
+        ):
+            return  # a busy thread rests after each execution; far from the cap its place may be wrong by a moment
         with self._lock:
-            now = self._services.clock.monotonic()
             self._idle[entry.thread_id] = (entry, now)
             self._idle.move_to_end(entry.thread_id)
             over = len(self._idle) - self._services.options.resident_max

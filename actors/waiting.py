@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["Await", "ask_again", "execution_of", "fail_waiters", "over_or_noted", "register", "resolve"]
 
 _SWEPT = 16
+_ENDS = (ExecutionFinished, ExecutionLost)
 
 
 class Await:
@@ -172,7 +173,7 @@ def resolve(
     for _, _, event in events:
         if event.__class__ is MessageAdded:
             continue
-        if isinstance(event, ExecutionFinished | ExecutionLost):
+        if isinstance(event, _ENDS):
             ended = waiters.pop(("e", event.execution_id), None)
             if ended:
                 known = last is not None and last.execution_id == event.execution_id
