@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 if TYPE_CHECKING:
     from ..protocol.errors import TreadleError
 
-__all__ = ["COMMITTED", "Answer", "Batch", "Confirm", "Op", "refused", "tell"]
+__all__ = ["COMMITTED", "Answer", "Batch", "Confirm", "Op", "complain", "refused", "tell"]
 
 _log = logging.getLogger("treadle.storage")
 
@@ -94,7 +94,12 @@ def tell(confirm: Confirm, answer: Answer) -> None:
     try:
         confirm(answer)
     except BaseException:  # noqa: BLE001 - also SystemExit: the writer serves all threads and ends for none of them
-        _log.exception("a confirm raised; its batch was answered %s all the same", answer.kind)
+        complain(answer)
+
+
+def complain(answer: Answer) -> None:
+    """Log that a `confirm` raises, inside the `except` that caught it."""
+    _log.exception("a confirm raised; its batch was answered %s all the same", answer.kind)
 
 
 def refused(error: TreadleError, kind: Literal["not_written", "unknown"] = "not_written") -> Answer:

@@ -1,13 +1,14 @@
 """Owns the queue of batches and the worker that groups, writes and answers them. Never touches bytes: an `Engine` does.
 
-Theory of operation: any worker puts a batch into one queue. The writer worker takes all that wait, up to the limits of
-a group, hands them to its engine, which makes them durable together, and answers each in order. What waits meanwhile
+Theory of operation: any worker puts a batch into one list. The writer worker takes that list, up to the limits of a
+group, hands it to its engine, which makes it durable as a whole, and answers each batch in order. What waits meanwhile
 is the next group, so one sync serves as many batches as arrive during one sync, and a lone batch waits for nothing.
 
 Rules:
 1. Whatever entered the queue is answered exactly once, whatever the engine or a `confirm` raises.
 2. Nothing enters the queue after the refusal is set; both happen under one lock.
 3. A barrier is a group of its own, so "older" and "later" are places in the queue.
+4. A batch costs the writer nothing between the queue and the engine: the list of those that wait becomes the group.
 """
 
 from __future__ import annotations
@@ -16,18 +17,25 @@ import copy
 import logging
 import threading
 import time
-from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from collections import deque
+from operator import attrgetter, length_hint
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol, cast
 
 from ..protocol.errors import InternalError, StorageFull, StoreClosed, StoreFailed, TreadleError
 from ..protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
-from .batch import COMMITTED, Answer, Batch, Confirm, refused, tell
+from .batch import COMMITTED, Answer, Batch, Confirm, complain, refused, tell
 from .points import AFTER_COMMIT, reach
 from .store import StoreCounts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 __all__ = ["Barriers", "Engine", "Writer"]
 
 _log = logging.getLogger("treadle.storage")
+
+_size = attrgetter("size")
 
 Barriers = dict[int, tuple[int, int]]
 
@@ -52,15 +60,8 @@ class _Barrier:
         self.boot = boot
         self.life = life
         self.confirm = confirm
-        # Larger than any group, so that gathering stops at a barrier without looking at types.
+        # Larger than any group, so that a group ends before a barrier without a look at types.
         self.size = GROUP_BYTES_MAX + 1
-
-
-def _nothing(_: Answer) -> None:
-    """Be the confirm of `_END`, which nobody waits for."""
-
-
-_END: Final = _Barrier(0, 0, 0, _nothing)
 
 
 class Writer:
@@ -72,22 +73,21 @@ class Writer:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._barriers: Barriers = {}
-        # SimpleQueue and a reentrant lock: a finalizer or signal handler may commit in the middle of a commit.
-        self._queue: SimpleQueue[Batch | _Barrier] = SimpleQueue()
+        # Reentrant: a finalizer or signal handler may commit in the middle of a commit.
         self._lock = threading.RLock()
+        self._waiting: list[Batch | _Barrier] = []
+        self._rest: deque[Batch | _Barrier] = deque()  # older than those that wait, did not fit the last group
+        self._unanswered: Iterator[Batch | _Barrier] = iter(())  # of the group under way
+        self._asleep = False
+        self._bell: SimpleQueue[None] = SimpleQueue()
         self._refusal: TreadleError | None = None
         self._failed: TreadleError | None = None
-        self._next: Batch | _Barrier | None = None  # taken from the queue, did not fit the last group
-        self._group: list[Batch] = []
-        self._answered_in_group = 0
+        self._closing = False
         self._groups = 0
         self._batches = 0
         self._seconds = 0.0
         self._sizes = [0] * GROUP_BATCHES_MAX.bit_length()
         self._full_at: float | None = None
-        self._accepted = 0
-        self._answered = 0
-        self._ended = False
         self._worker: threading.Thread | None = None
 
     def start(self) -> None:
@@ -100,18 +100,22 @@ class Writer:
         with self._lock:
             refusal = self._refusal
             if refusal is None:
-                self._accepted += 1
-                self._queue.put(batch)
-                return
-        tell(batch.confirm, refused(refusal))
+                self._waiting.append(batch)
+                if not self._asleep:
+                    return
+                self._asleep = False
+        if refusal is None:
+            self._bell.put(None)
+        else:
+            tell(batch.confirm, refused(refusal))
 
     def barrier(self, number: int, boot: int, life: int, confirm: Confirm) -> None:
         """Queue a barrier, or refuse it at once on this worker."""
         with self._lock:
             refusal = self._refusal
             if refusal is None:
-                self._accepted += 1
-                self._queue.put(_Barrier(number, boot, life, confirm))
+                self._waiting.append(_Barrier(number, boot, life, confirm))
+                self._wake()
                 return
         tell(confirm, refused(refusal))
 
@@ -121,7 +125,8 @@ class Writer:
 
     def backlog(self) -> int:
         """Return how many batches and barriers were accepted and not yet answered."""
-        return self._accepted - self._answered
+        with self._lock:
+            return len(self._waiting) + len(self._rest) + length_hint(self._unanswered)
 
     def counts(self) -> StoreCounts:
         """Count what was written."""
@@ -140,57 +145,95 @@ class Writer:
         with self._lock:
             if self._refusal is None or self._refusal is self._failed:
                 self._refusal = StoreClosed("the store is closed")
-                self._queue.put(_END)
+                self._closing = True
+                self._wake()
         if self._worker is not None:
             self._worker.join()
         else:
-            while not self._ended:
-                self.step()
+            while self.step():
+                pass
 
     def forget(self) -> None:
         """Refuse everything from now on, in a forked child: the worker and what it held live in the parent only."""
         self._lock = threading.RLock()
-        self._refusal = StoreClosed("the store belongs to the parent of this process")
         self._worker = None
-        self._ended = True
+        self.discard()
+        self._refusal = StoreClosed("the store belongs to the parent of this process")
 
     def discard(self) -> None:
         """Drop all that waits without an answer, as the death of the process would. For stores without a worker."""
         assert self._worker is None
         with self._lock:
             self._refusal = StoreClosed("the store is closed")
-            self._queue = SimpleQueue()
-            self._next = None
-            self._ended = True
+            self._waiting = []
+            self._rest.clear()
+            self._unanswered = iter(())
 
     def step(self) -> int:
         """Write and answer the next group, if one waits; return how many batches or barriers that answered."""
-        if self._next is None:
-            try:
-                self._next = self._queue.get_nowait()
-            except Empty:
-                return 0
-        answered = self._answered
-        self._serve(self._next)
-        return self._answered - answered
+        group = self._gather()
+        if group:
+            self._serve(group)
+        return len(group)
 
     def _run(self) -> None:
-        while not self._ended:
-            self._serve(self._next or self._queue.get())
-
-    def _serve(self, first: Batch | _Barrier) -> None:
-        self._next = None
-        try:
-            if isinstance(first, _Barrier):
-                self._settle(first)
+        while True:
+            closing = self._closing  # looked at first: nothing enters the queue after it
+            group = self._gather()
+            if group:
+                self._serve(group)
+            elif closing:
+                return
             else:
-                self._write(first)
-        except BaseException as error:  # noqa: BLE001 - rule 1: nothing may end the worker while others wait
-            self._break(error)
+                self._sleep()
 
-    def _write(self, first: Batch) -> None:
-        group = self._group = self._gather(first)
-        self._answered_in_group = 0
+    def _sleep(self) -> None:
+        with self._lock:
+            # In this order, since a finalizer may commit between the two: a bell too many wakes for nothing, and no more.
+            self._asleep = True
+            if self._waiting or self._closing:
+                self._asleep = False
+                return
+        self._bell.get()
+
+    def _wake(self) -> None:
+        if self._asleep:
+            self._asleep = False
+            self._bell.put(None)
+
+    def _gather(self) -> list[Batch | _Barrier]:
+        """Take the next group, or a barrier alone, or nothing."""
+        with self._lock:
+            group, self._waiting = self._waiting, []
+            if self._rest or len(group) > GROUP_BATCHES_MAX or sum(map(_size, group)) > GROUP_BYTES_MAX:
+                group = self._cut(group)
+            self._unanswered = iter(group)
+        return group
+
+    def _cut(self, waiting: list[Batch | _Barrier]) -> list[Batch | _Barrier]:
+        rest = self._rest
+        rest.extend(waiting)
+        group = [rest.popleft()]
+        size = group[0].size
+        while rest and len(group) < GROUP_BATCHES_MAX:
+            size += rest[0].size
+            if size > GROUP_BYTES_MAX:
+                break
+            group.append(rest.popleft())
+        return group
+
+    def _serve(self, group: list[Batch | _Barrier]) -> None:
+        unanswered = self._unanswered
+        try:
+            if isinstance(group[0], _Barrier):
+                next(unanswered)
+                self._settle(group[0])
+            else:
+                self._write(cast("list[Batch]", group), cast("Iterator[Batch]", unanswered))
+        except BaseException as error:  # noqa: BLE001 - rule 1: nothing may end the worker while others wait
+            self._break(error, unanswered)
+
+    def _write(self, group: list[Batch], unanswered: Iterator[Batch]) -> None:
         answers: list[Answer] = []
         if self._failed is None:
             began = time.perf_counter()
@@ -203,12 +246,11 @@ class Writer:
             reach(AFTER_COMMIT)
         else:
             answers.extend(refused(self._failed) for _ in group)
-        for batch, answer in zip(group, answers, strict=True):
-            # Counted first: a confirm that raises was called, and must not be called again.
-            self._answered_in_group += 1
-            self._answered += 1
-            tell(batch.confirm, answer)
-        self._group = []
+        for answer, batch in zip(answers, unanswered, strict=True):
+            try:
+                batch.confirm(answer)
+            except BaseException:  # noqa: BLE001 - see `tell`, which this is: one call less for each batch
+                complain(answer)
 
     def _count(self, size: int, seconds: float) -> None:
         self._groups += 1
@@ -227,24 +269,7 @@ class Writer:
                 _log.error("the store takes nothing for now: %s", last.error)
             self._full_at = time.monotonic()
 
-    def _gather(self, first: Batch) -> list[Batch]:
-        group = [first]
-        size = first.size
-        take = self._queue.get_nowait
-        for _ in range(min(self._queue.qsize(), GROUP_BATCHES_MAX - 1)):
-            item = take()
-            size += item.size
-            if size > GROUP_BYTES_MAX or isinstance(item, _Barrier):
-                self._next = item
-                break
-            group.append(item)
-        return group
-
     def _settle(self, barrier: _Barrier) -> None:
-        if barrier is _END:
-            self._ended = True
-            return
-        self._answered += 1
         if self._failed is not None:
             tell(barrier.confirm, refused(self._failed))
             return
@@ -259,11 +284,10 @@ class Writer:
             if self._refusal is None:
                 self._refusal = error
 
-    def _break(self, error: BaseException) -> None:
+    def _break(self, error: BaseException, unanswered: Iterator[Batch | _Barrier]) -> None:
         failed = StoreFailed(f"the writer met {type(error).__name__}: {error}")
         failed.__cause__ = error
         self._fail(failed)
-        rest, self._group = self._group[self._answered_in_group :], []
-        for batch in rest:
-            self._answered += 1
+        # Those whose confirm was called are no longer in it, also where that raised.
+        for batch in unanswered:
             tell(batch.confirm, refused(failed, "unknown"))

@@ -348,3 +348,32 @@ def test_groups_are_counted_by_their_size() -> None:
     assert counts.sizes[:5] == (1, 1, 2, 1, 0)
     assert len(counts.sizes) == 1 + (GROUP_BATCHES_MAX - 1).bit_length()
     assert counts.seconds >= 0
+
+
+def test_the_backlog_counts_down_with_each_answer_and_counts_what_did_not_fit_the_group() -> None:
+    writer = Writer(Engine())
+    seen: list[int] = []
+
+    def look(_: Answer) -> None:
+        seen.append(writer.backlog())
+
+    for _ in range(3):
+        writer.commit(batch(size=GROUP_BYTES_MAX // 2, confirm=look))
+    writer.barrier(1, 1, 1, look)
+    drain(writer)
+
+    assert seen == [3, 2, 1, 0]
+
+
+def test_a_writer_that_sleeps_wakes_for_whatever_comes_first() -> None:
+    writer, answers = Writer(Engine()), Answers()
+    writer.start()
+    for count in range(0, 400, 2):
+        # Each waits for its answer, so that the writer falls asleep again and again, now before and now after.
+        writer.commit(batch(count, confirm=answers.confirm(count)))
+        answers.wait(count + 1)
+        writer.barrier(1, 1, 1, answers.confirm(count + 1))
+        answers.wait(count + 2)
+    writer.close()
+
+    assert [name for name, _ in answers.all] == list(range(400))
