@@ -90,7 +90,8 @@ class LoopTask:
             return []
         if asyncio.current_task(self._host.loop) is task:
             return self._host.stack()
-        return _awaited(task.get_coro())
+        lines = _awaited(task.get_coro())
+        return lines[1:] or lines  # what the host itself awaits is the body
 
     def _cancel(self) -> None:
         if self.task is not None:
@@ -101,9 +102,7 @@ class LoopTask:
         try:
             if not self._wanted:
                 raise asyncio.CancelledError
-            made = self._context.run(self._factory)
-            coroutine = made if made.__class__ is CoroutineType else _follow(made)
-            self.task = self._host.loop.create_task(coroutine, name=f"treadle {self.key}", context=self._context)
+            self.task = self._host.loop.create_task(self._run(), name=f"treadle {self.key}", context=self._context)
         except BaseException as error:
             self._end(error)
             if isinstance(error, SystemExit | KeyboardInterrupt):
@@ -111,6 +110,17 @@ class LoopTask:
             return
         # A task cancelled before its first step runs neither its body nor any `finally` in it; this callback it runs.
         self.task.add_done_callback(self._done)
+
+    async def _run(self) -> None:
+        made = self._factory()
+        if made.__class__ is not CoroutineType and not inspect.isawaitable(made):
+            raise TypeError(f"a body on the loop must return an awaitable, not {type(made).__name__}")
+        await made
+        # Nearly all bodies return, and come this way: the callback would run one round of the loop later, for a handle. It
+        # stays where the body cancelled its own task at last, which is about to end so.
+        task = self.task
+        if task is not None and not task.cancelling() and task.remove_done_callback(self._done):
+            self._end(None)
 
     def _done(self, task: asyncio.Task[object]) -> None:
         try:
@@ -130,12 +140,6 @@ class LoopTask:
             self._on_end(error)
         except Exception:
             logger.exception("Reporting the end of %s failed", self.key)
-
-
-async def _follow(awaitable: Awaitable[object]) -> object:
-    if not inspect.isawaitable(awaitable):
-        raise TypeError(f"a body on the loop must return an awaitable, not {type(awaitable).__name__}")
-    return await awaitable
 
 
 def _awaited(awaited: object) -> list[str]:
@@ -218,14 +222,15 @@ class LoopHost:
 
         Args:
             key: what the task is called in logs, and in `on_closed`.
-            factory: called on the loop, in `context`.
+            factory: called in the task's first step, so in `context`.
             on_end: called once on the loop's worker with what ended the coroutine, None for a return, however it ended;
                 never called for a task that was lost with its loop.
             context: what the coroutine runs in; by default a copy of the caller's.
         """
         task = LoopTask(self, key, factory, on_end, contextvars.copy_context() if context is None else context)
         self.tasks.add(task)
-        self.submit(task._begin)  # noqa: SLF001 - a task is the host's own
+        if not self._burst.submit(task._begin):  # noqa: SLF001 - a task is the host's own
+            self._lose()
         return task
 
     def ping(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import TreadleError
@@ -20,6 +21,8 @@ from .reply import current_wait
 from .workers import WorkerLost
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from .services import Services
 
 __all__ = ["begin_pass", "describe_error", "report_lost"]
@@ -34,27 +37,25 @@ def begin_pass(services: Services, execution: Execution) -> None:
     context = contextvars.Context()
     context.run(current_execution.set, execution)
 
-    def report(error: BaseException | None) -> None:
-        _report(execution, error)
-
-    execution.on_withdrawn = lambda: report(execution.cancelled())
+    report = partial(_report, execution)
     try:
         if execution.body.runs_on == "loop":
-            execution.handle = services.loop.run(execution.id, lambda: _enter(execution), report, context)
+            execution.handle = services.loop.run(execution.id, partial(_enter, execution), report, context)
         else:
             context.run(current_wait.set, execution.guard())
-            execution.handle = services.pool.submit(execution.id, lambda: _call(execution), report, context)
+            execution.on_withdrawn = lambda: report(execution.cancelled())
+            execution.handle = services.pool.submit(execution.id, partial(_call, execution), report, context)
     except Exception as error:  # noqa: BLE001 - no worker, or closing: the execution ends with it
         report(error)
 
 
-async def _enter(execution: Execution) -> None:
+def _enter(execution: Execution) -> Awaitable[None]:
     # In the task's first step and not when it is made: an interrupt may be accepted in between.
     execution.begin("pass")
     made = execution.body.run(execution)
     if made is None:
         raise TypeError(f"agent {execution.body.name!r} runs on the loop and returned no awaitable")
-    await made
+    return made
 
 
 def _call(execution: Execution) -> None:

@@ -407,3 +407,31 @@ def test_an_end_that_cannot_be_reported_is_logged(host: LoopHost, caplog: pytest
     on_loop(host, lambda: None)
 
     assert "Reporting the end of e-1 failed" in caplog.text
+
+
+def test_a_body_that_returns_has_its_end_reported_in_its_last_step(host: LoopHost) -> None:
+    order: list[str] = []
+
+    async def body() -> None:
+        host.loop.call_soon(order.append, "next round")
+
+    ended: Reply[None] = Reply()
+    host.run("e-1", body, lambda error: (order.append(f"end {error}"), ended.set(None)))
+    ended.result(GUARD)
+    on_loop(host, lambda: None)
+
+    assert order == ["end None", "next round"]
+
+
+def test_a_body_that_returns_after_it_cancelled_its_own_task_ends_as_cancelled(host: LoopHost) -> None:
+    async def body() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    ends = Ends()
+    host.run("e-1", body, ends)
+
+    assert isinstance(ends.wait(), asyncio.CancelledError)
+    on_loop(host, lambda: None)
+    assert ends.count == 1
