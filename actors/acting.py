@@ -375,9 +375,8 @@ class Acting:
         mail.reply.fail(error.again(applied=True) if applied else error.again())
 
     def resolve(self, building: Building) -> None:
-        """Tell those who wait for what this batch ended."""
-        if self.entry.waiters:
-            resolve(self.services, self.entry, building.events, building.known, self._last)
+        """Tell those who wait for what this batch ended; after it is shown."""
+        resolve(self.services, self.entry, building.events, building.known, self._last)
 
     def wait_for(self, wanted: Await, reply: Reply[Any] | None) -> None:
         """Answer a wait, or keep it."""

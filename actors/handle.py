@@ -41,7 +41,7 @@ from .message_edits import deleting, updating
 from .reply import Reply
 from .services import new_id
 from .thread_reads import TAGS_KEY, ThreadReads
-from .waiting import over_or_noted
+from .waiting import kept_here, over_or_noted
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -349,7 +349,8 @@ class Thread(ThreadReads):
         except TreadleError as error:
             reply.fail(error)
             return reply
-        entry.mailbox.put(Mail(wanted, reply))
+        if not kept_here(self._services, entry, wanted, reply):
+            entry.mailbox.put(Mail(wanted, reply))
         return reply
 
     # Sending

@@ -355,7 +355,8 @@ class ThreadActor(VirtualActor):
             for mail, one in decided:
                 if mail.reply is not None:
                     acting.reply(mail, one, building)
-            if self.entry.waiters:
+            # A wait for the live execution may be kept at any moment, so its end looks under their lock.
+            if about is _FINISH or self.entry.waiters:
                 acting.resolve(building)
         finally:
             # A change number that is never published would hold up every store-wide watcher.

@@ -1,10 +1,13 @@
 """Owns who waits for an execution or an input to end, and tells them. Pins a thread's actor, starts nothing.
 
-Waiters live on the thread's entry, so they outlive a crash of its actor.
+Waiters live on the thread's entry, so they outlive a crash of its actor. Nearly every wait is for the execution that
+is shown as the live one: it is kept on the caller's worker, without a mail. One lock orders that against the actor,
+which shows the end first and takes the waiters second: who still finds the execution shown is found by it.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal
 
@@ -32,6 +35,7 @@ from ..protocol.executions import ExecutionRecord
 from ..protocol.ids import check_id
 from ..storage.encoding import RECEIPT_WITHDRAWN
 from .reads import execution_record, followed_input
+from .snapshot import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,8 +45,10 @@ if TYPE_CHECKING:
     from .reply import Reply
     from .services import Services
 
-__all__ = ["Await", "ask_again", "execution_of", "fail_waiters", "over_or_noted", "register", "resolve"]
+__all__ = ["Await", "ask_again", "execution_of", "fail_waiters", "kept_here", "over_or_noted", "register", "resolve"]
 
+# Reentrant, since a finaliser may wait; never held while a reply is set.
+_LOCK = threading.RLock()
 _SWEPT = 16
 _ENDS = (ExecutionFinished, ExecutionLost)
 
@@ -55,6 +61,23 @@ class Await:
     def __init__(self, kind: Literal["execution", "input"], given: str) -> None:
         self.kind = kind
         self.given = given
+
+
+def kept_here(services: Services, entry: Entry, wanted: Await, reply: Reply[ExecutionRecord]) -> bool:
+    """Keep a wait for the execution that is shown as live; any worker, never blocks.
+
+    Returns:
+        False, and nothing done, for any other wait: the actor has to judge it.
+    """
+    if wanted.kind != "execution":
+        return False
+    with _LOCK:
+        shown = entry.shown
+        # A stopped dispatcher has no actor left that would take the waiters; it stops before they are failed.
+        if shown.__class__ is not Shown or shown.active != wanted.given or services.dispatcher.stopped:
+            return False
+        _keep(entry, ("e", wanted.given), reply)
+    return True
 
 
 def register(
@@ -150,13 +173,32 @@ def execution_of(services: Services, entry: Entry, given: str) -> ExecutionRecor
 
 
 def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
-    if entry.waiters is None:
-        entry.waiters = {}
-    kept = entry.waiters.setdefault(key, [])
-    # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
-    if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
-        kept[:] = [one for one in kept if not one.done()]
-    kept.append(reply)
+    with _LOCK:
+        if entry.waiters is None:
+            entry.waiters = {}
+        kept = entry.waiters.setdefault(key, [])
+        # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
+        if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
+            kept[:] = [one for one in kept if not one.done()]
+        kept.append(reply)
+
+
+def _taken(entry: Entry, key: tuple[str, str]) -> list[Reply[ExecutionRecord]]:
+    """Take those who wait for one thing."""
+    with _LOCK:
+        waiters = entry.waiters
+        if waiters is None:
+            return []
+        taken = waiters.pop(key, None)
+        if not waiters:
+            entry.waiters = None
+        return taken or []
+
+
+def _all_taken(entry: Entry) -> dict[tuple[str, str], list[Reply[ExecutionRecord]]]:
+    with _LOCK:
+        waiters, entry.waiters = entry.waiters, None
+    return waiters or {}
 
 
 def resolve(
@@ -167,14 +209,11 @@ def resolve(
     last: ExecutionRecord | None,
 ) -> None:
     """Tell waiters what a committed and published batch means for them."""
-    waiters = entry.waiters
-    if not waiters:
-        return
     for _, _, event in events:
         if event.__class__ is MessageAdded:
             continue
         if isinstance(event, _ENDS):
-            ended = waiters.pop(("e", event.execution_id), None)
+            ended = _taken(entry, ("e", event.execution_id))
             if ended:
                 known = last is not None and last.execution_id == event.execution_id
                 record = last if known and last is not None else execution_record(services, entry, event.execution_id)
@@ -182,33 +221,29 @@ def resolve(
                     reply.set(record)
         elif isinstance(event, ExecutionStarted):
             if event.input_id is not None:
-                _follow(waiters, event.input_id, event.execution_id)
+                _follow(entry, event.input_id, event.execution_id)
         elif isinstance(event, MessagesJoined):
             for row in event.rows:
                 assert contents is not None
                 given = contents[row[0]][1].input_id
                 if event.execution_id is not None:
-                    _follow(waiters, given, event.execution_id)
+                    _follow(entry, given, event.execution_id)
                 else:
-                    for reply in waiters.pop(("i", given), ()):
+                    for reply in _taken(entry, ("i", given)):
                         reply.fail(_terminated(entry, given))
         elif isinstance(event, InputWithdrawnEvent):
-            for reply in waiters.pop(("i", event.input_id), ()):
+            for reply in _taken(entry, ("i", event.input_id)):
                 reply.fail(_withdrawn(entry, event.input_id))
-    if not waiters:
-        entry.waiters = None
 
 
-def _follow(waiters: dict[tuple[str, str], list[Reply[ExecutionRecord]]], given: str, execution_id: str) -> None:
-    moved = waiters.pop(("i", given), None)
-    if moved:
-        waiters.setdefault(("e", execution_id), []).extend(moved)
+def _follow(entry: Entry, given: str, execution_id: str) -> None:
+    for reply in _taken(entry, ("i", given)):
+        _keep(entry, ("e", execution_id), reply)
 
 
 def ask_again(services: Services, entry: Entry, active: str | None) -> None:
     """Ask anew for all who wait: a life that fell may have committed what they wait for, and not lived to say so."""
-    waiters, entry.waiters = entry.waiters, None
-    for (kind, given), replies in (waiters or {}).items():
+    for (kind, given), replies in _all_taken(entry).items():
         for reply in replies:
             register(services, entry, active, None, Await("execution" if kind == "e" else "input", given), reply)
 
@@ -247,8 +282,7 @@ def _ended(services: Services, entry: Entry, wanted: Await) -> ExecutionRecord |
 
 def fail_waiters(entry: Entry, error: TreadleError) -> None:
     """End every wait on a thread with an error: it was deleted or quarantined, or the runtime closes."""
-    waiters, entry.waiters = entry.waiters, None
-    for replies in (waiters or {}).values():
+    for replies in _all_taken(entry).values():
         for reply in replies:
             reply.fail(error.again())
 

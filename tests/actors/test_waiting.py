@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from tests.actors.started import started
+from treadle.actors import Runtime
+from treadle.actors.acting import Acting
 from treadle.actors.testing import Puppet, Stage
+from treadle.agents import ThreadState, agent
 from treadle.protocol.errors import (
     ExecutionNotFound,
     InputNotFound,
@@ -15,16 +22,20 @@ from treadle.protocol.errors import (
     ThreadTerminated,
 )
 from treadle.protocol.receipts import Disposition, Receipt
+from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import pytest
 
     from treadle.actors import Reply, Thread
     from treadle.protocol.executions import ExecutionRecord
 
     Enter = Callable[..., Stage]
+
+
+@agent
+async def brief(_state: ThreadState) -> None:
+    """End at once."""
 
 
 def ended(on: Stage, puppet: Puppet) -> None:
@@ -258,3 +269,66 @@ def test_waits_that_were_given_up_are_not_kept_for_ever(on: Stage, thread: Threa
     assert sum(map(len, waiters.values())) <= 16
     ended(on, puppet)
     assert staying.result().status == "succeeded"
+
+
+def test_a_wait_for_the_live_execution_is_kept_without_a_mail(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    entry = on.services.directory.entry(thread.id)
+    waits = thread.wait(execution_id)
+
+    assert len(entry.mailbox) == 0
+    assert list(entry.waiters or {}) == [("e", execution_id)]
+    ended(on, puppet)
+    assert waits.result().execution_id == execution_id
+    assert entry.waiters is None
+
+
+@pytest.mark.parametrize("step", ["publish", "resolve"])
+def test_a_wait_that_comes_while_the_end_is_shown_and_told_is_answered(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    execution_id = started(on, thread)
+    waits: list[Reply[ExecutionRecord]] = []
+    done = getattr(Acting, step)
+
+    def between(acting: Acting, *given: Any) -> None:
+        waits.append(thread.wait(execution_id))
+        done(acting, *given)
+        waits.append(thread.wait(execution_id))
+
+    monkeypatch.setattr(Acting, step, between)
+    ended(on, puppet)
+
+    assert [wait.result(0).status for wait in waits] == ["succeeded"] * 2
+    assert on.services.directory.entry(thread.id).waiters is None
+
+
+def test_a_wait_is_not_kept_for_an_actor_that_no_turn_will_reach(on: Stage, thread: Thread) -> None:
+    execution_id = started(on, thread)
+    on.services.dispatcher.stop()
+    late = thread.wait(execution_id)
+
+    assert on.services.directory.entry(thread.id).waiters is None
+    assert isinstance(late.error(), RuntimeClosed)
+
+
+def test_waits_from_many_workers_are_all_answered_however_they_meet_the_end() -> None:
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with Runtime(MemoryStore(), agents=[brief]) as runtime:
+            thread = runtime.create_thread("brief").result(60)
+
+            def run(_: int) -> list[str]:
+                seen = []
+                for _ in range(40):
+                    receipt = thread.submit("go", on_busy="queue").result(60)
+                    seen.append(thread.wait(receipt).result(60).status)
+                return seen
+
+            with ThreadPoolExecutor(4) as workers:
+                told = list(workers.map(run, range(4)))
+    finally:
+        sys.setswitchinterval(switch)
+
+    assert told == [["succeeded"] * 40] * 4
