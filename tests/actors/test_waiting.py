@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.actors.started import started
-from treadle.actors import Runtime
+from treadle.actors import Runtime, waiting
 from treadle.actors.acting import Acting
+from treadle.actors.hub import Hub
 from treadle.actors.testing import Puppet, Stage
 from treadle.agents import ThreadState, agent
 from treadle.protocol.errors import (
@@ -301,6 +303,37 @@ def test_a_wait_that_comes_while_the_end_is_shown_and_told_is_answered(
 
     assert [wait.result(0).status for wait in waits] == ["succeeded"] * 2
     assert on.services.directory.entry(thread.id).waiters is None
+
+
+def test_the_end_waits_for_a_wait_that_has_looked_and_is_not_kept_yet(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution_id = started(on, thread)
+    puppet.returns()
+    keep, met = waiting._keep, threading.Event()
+    resolve, flush = Acting.resolve, Hub.flush
+
+    def at_the_end(call: Callable[..., None]) -> Callable[..., None]:
+        def told(*given: Any) -> None:
+            met.set()
+            call(*given)
+
+        return told
+
+    def looked(*given: Any) -> None:
+        # The actor shows the end and comes to tell it, all between the look and the keeping.
+        actor.start()
+        assert met.wait(60)
+        keep(*given)
+
+    monkeypatch.setattr(Acting, "resolve", at_the_end(resolve))
+    monkeypatch.setattr(Hub, "flush", at_the_end(flush))
+    monkeypatch.setattr(waiting, "_keep", looked)
+    actor = threading.Thread(target=on.settle)
+    waits = thread.wait(execution_id)
+    actor.join(60)
+
+    assert waits.result(0).status == "succeeded"
 
 
 def test_a_wait_is_not_kept_for_an_actor_that_no_turn_will_reach(on: Stage, thread: Thread) -> None:
