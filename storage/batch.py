@@ -7,6 +7,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from .keys import numbered
+
 if TYPE_CHECKING:
     from ..protocol.errors import TreadleError
 
@@ -38,7 +40,8 @@ class Batch:
     """Everything that one commit of one thread changes, already encoded. Belongs to the store once handed over.
 
     Attributes:
-        number: the thread's number; its row in THREADS has this number as key, 8 bytes big-endian.
+        number: the thread's number.
+        prefix: the same, 8 bytes big-endian: the key of its row in THREADS, and what its other keys begin with.
         generation, sequence: the head that the row must have now; (0, 0) when there must be no row.
         boot, life: the incarnation that writes; refused when lower than the stored one or than a barrier.
         head_generation, head_sequence: the head after this batch.
@@ -75,6 +78,7 @@ class Batch:
         absent: tuple[int, bytes] | None = None,
     ) -> None:
         self.number = number
+        self.prefix = numbered(number)
         self.generation = generation
         self.sequence = sequence
         self.boot = boot

@@ -11,10 +11,11 @@ from .tables import Table
 if TYPE_CHECKING:
     from .batch import Batch
 
-__all__ = ["HEAD_SIZE", "Head", "conflict_over", "judge", "pack_row", "thread_key", "unpack_head"]
+__all__ = ["HEAD_SIZE", "Head", "conflict_over", "judge", "pack_head", "pack_row", "thread_key", "unpack_head"]
 
 _HEAD = struct.Struct(">IQIQQ")
 HEAD_SIZE = _HEAD.size
+pack_head = _HEAD.pack
 
 
 class Head(NamedTuple):
@@ -34,7 +35,7 @@ def thread_key(number: int) -> bytes:
 
 def pack_row(batch: Batch, change: int) -> bytes:
     """Return the thread's row as it is after `batch`, which took change number `change`."""
-    return _HEAD.pack(batch.head_generation, batch.head_sequence, batch.boot, batch.life, change) + batch.record
+    return pack_head(batch.head_generation, batch.head_sequence, batch.boot, batch.life, change) + batch.record
 
 
 def unpack_head(row: bytes, key: bytes) -> Head:

@@ -15,14 +15,17 @@ import lmdb
 
 from ..protocol.errors import InternalError, StorageFull, StoreFailed, TreadleError
 from .batch import COMMITTED, Answer, Batch, refused
-from .head import conflict_over, judge, pack_row
+from .head import conflict_over, judge, pack_head
+from .keys import numbered
 from .lmdb_errors import Fault, classify, is_short_write
-from .points import BEFORE_COMMIT, BEFORE_PUT, reach
+from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
 from .right_of_way import RIGHT_OF_WAY
 from .schema import pack_boot
 from .tables import Table
 
 if TYPE_CHECKING:
+    from lmdb import _Database as Database
+
     from .environment import Environment
     from .store import Boot
     from .writer import Barriers
@@ -33,7 +36,9 @@ _log = logging.getLogger("treadle.storage")
 
 # A reader that dies keeps its snapshot's pages from being used again until somebody looks.
 _READER_CHECK_EVERY: Final = 1_000
-_ROWS_KEPT_MAX: Final = 1_024
+_HEADS_KEPT_MAX: Final = 4_096
+
+_THREADS, _CHANGES = int(Table.THREADS), int(Table.CHANGES)
 
 
 class _Unjudged(Exception):
@@ -54,8 +59,9 @@ class LmdbEngine:
         self._boot: Boot | None = boot
         self._change = environment.last_change()
         self._written = 0
-        # Rows as the last commits left them, by key: nobody else writes here, so what is in it need not be read again.
-        self._rows: dict[bytes, bytes] = {}
+        # Heads as the last commits left them, by key, with the thread's row in CHANGES: nobody else writes here, so what
+        # is in it need not be read again.
+        self._heads: dict[bytes, tuple[tuple[int, int, int, int], int]] = {}
 
     def write(self, batches: list[Batch], barriers: Barriers, answers: list[Answer]) -> TreadleError | None:
         """Write the batches together or, where that fails, one at a time; see `Engine.write`."""
@@ -113,7 +119,7 @@ class LmdbEngine:
         except BaseException as error:  # noqa: BLE001 - rule 1 of the writer: whatever it was, the batches get an answer
             if txn is not None:
                 self._environment.abort(txn)
-            self._rows.clear()
+            self._heads.clear()
             landed = txn_id and self._landed(txn_id)
             if landed is None:
                 unjudged = _Unjudged(f"the commit raised {error!r}, and the store cannot be read")
@@ -144,57 +150,64 @@ class LmdbEngine:
     ) -> int:
         """Judge the batches in order and put what they say, table by table; return the last change number."""
         tables = self._environment.tables
-        threads_table, changes_table = int(Table.THREADS), int(Table.CHANGES)
-        threads = tables[threads_table]
-        get, known = txn.get, self._rows.get
+        threads = tables[_THREADS]
+        heads = self._heads
+        if len(heads) > _HEADS_KEPT_MAX:
+            heads.clear()
         change = self._change
         # What the group leaves in each table; None deletes. Later batches of a thread are judged by what is in here.
         # One call a table instead of one an op: a third of the time, and each call may lose the interpreter lock.
-        writes: dict[int, dict[bytes, bytes | None]] = {threads_table: {}, changes_table: {}}
-        rows, announced = writes[threads_table], writes[changes_table]
+        writes: list[dict[bytes, bytes | None]] = [{} for _ in tables]
+        rows = writes[_THREADS]
+        announced: list[tuple[bytes, bytes]] = []
+        outdated: list[bytes] = []
+        watched = armed()
         for batch in batches:
-            reach(BEFORE_PUT)
-            row_key = batch.number.to_bytes(8, "big")
+            if watched:
+                reach(BEFORE_PUT)
+            key, boot, life = batch.prefix, batch.boot, batch.life
+            known = heads.get(key)
             try:
-                row = rows.get(row_key) or known(row_key) or get(row_key, None, threads)
-                own = judge(batch, row, row_key, barriers)
+                if known is not None and known[0] == (batch.generation, batch.sequence, boot, life) and not barriers:
+                    own = known[1]  # what `judge` says of exactly this head, at a third of the cost
+                else:
+                    own = judge(batch, rows.get(key) or txn.get(key, None, threads), key, barriers)
                 if batch.absent is not None and self._exists(txn, writes, *batch.absent):
                     raise conflict_over(batch, *batch.absent)
             except TreadleError as refusal:
                 answers.append(Answer("not_written", 0, refusal))
                 continue
-            for table, key, value in batch.ops:
-                if table in writes:
-                    writes[table][key] = value
-                else:
-                    writes[table] = {key: value}
+            for table, name, value in batch.ops:
+                writes[table][name] = value
             if batch.change is None:
                 answers.append(COMMITTED)
             else:
                 if own:
-                    announced[own.to_bytes(8, "big")] = None
-                change += 1
-                own = change
-                announced[change.to_bytes(8, "big")] = row_key + batch.change
+                    outdated.append(numbered(own))
+                own = change = change + 1
+                announced.append((numbered(change), key + batch.change))
                 answers.append(Answer("committed", change))
             if not batch.record:
                 # All that is left of a deleted thread. A row that only shrinks leaves its page as it is: LMDB merges
                 # pages that are nearly empty when a row is deleted.
-                txn.delete(row_key, b"", threads)
-            rows[row_key] = pack_row(batch, own)
-        for table, ops in writes.items():
+                txn.delete(key, b"", threads)
+            generation, sequence = batch.head_generation, batch.head_sequence
+            # Kept before the commit: where that fails, all of them are forgotten.
+            heads[key] = (generation, sequence, boot, life), own
+            rows[key] = pack_head(generation, sequence, boot, life, own) + batch.record
+        for database, ops in zip(tables, writes, strict=True):
             if ops:
-                _write_table(txn, tables[table], ops)
-        if len(self._rows) > _ROWS_KEPT_MAX:
-            self._rows.clear()
-        # Before the commit: where it fails, all of them are forgotten.
-        self._rows.update(rows)  # type: ignore[arg-type]  # no batch deletes a row
+                _write_table(txn, database, ops)
+        if announced:
+            txn.cursor(tables[_CHANGES]).putmulti(announced)  # in key order: their numbers only grow
+            for key in outdated:
+                txn.delete(key, b"", tables[_CHANGES])
         return change
 
     def _exists(
-        self, txn: lmdb.Transaction[bytes], writes: dict[int, dict[bytes, bytes | None]], table: int, key: bytes
+        self, txn: lmdb.Transaction[bytes], writes: list[dict[bytes, bytes | None]], table: int, key: bytes
     ) -> bool:
-        written = writes.get(table, {})
+        written = writes[table]
         if key in written:
             return written[key] is not None
         return txn.get(key, None, self._environment.tables[table]) is not None
@@ -224,16 +237,16 @@ class LmdbEngine:
             return None
 
 
-def _write_table(txn: lmdb.Transaction[bytes], table: object, ops: dict[bytes, bytes | None]) -> None:
-    puts = [(key, value) for key, value in ops.items() if value is not None]
-    if puts:
-        # In key order: neighbours share the pages that they touch.
-        puts.sort()
-        txn.cursor(table).putmulti(puts)  # type: ignore[arg-type]
-    if len(puts) < len(ops):
-        for key, value in ops.items():
-            if value is None:
-                txn.delete(key, b"", table)  # type: ignore[arg-type]
+def _write_table(txn: lmdb.Transaction[bytes], table: Database, ops: dict[bytes, bytes | None]) -> None:
+    gone: list[bytes] = []
+    if None in ops.values():
+        gone = [key for key, value in ops.items() if value is None]
+    # In key order: neighbours share the pages that they touch. Keys alone, since pairs take twice as long to sort.
+    keys = sorted(ops.keys() - gone if gone else ops)
+    if keys:
+        txn.cursor(table).putmulti(zip(keys, map(ops.__getitem__, keys), strict=True))  # type: ignore[arg-type]
+    for key in gone:
+        txn.delete(key, b"", table)
 
 
 def _refusal(fault: Fault, error: BaseException) -> TreadleError:

@@ -5,6 +5,7 @@ Broken disks are real: the descriptors that LMDB writes through are replaced by 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import random
@@ -20,9 +21,10 @@ import lmdb
 import pytest
 from lmdb.verify import verify
 
-from treadle.protocol.errors import InternalError, StorageFull, StoreFailed
+from treadle.protocol.errors import AppendConflict, InternalError, StorageFull, StoreFailed
 from treadle.storage import lmdb_engine, points
 from treadle.storage.environment import Environment
+from treadle.storage.head import Head, judge, thread_key
 from treadle.storage.lmdb_store import LmdbStore
 from treadle.storage.tables import Table
 
@@ -152,6 +154,44 @@ def test_a_chain_within_a_redone_group_keeps_its_order(store: LmdbStore, quiet: 
     # The third expected what the guilty one would have made, and it is a conflict without it.
     assert answers.kinds() == ["committed", "not_written", "not_written", "committed"]
     assert head(store, 1) == (1, 2, 1, 1, 0)
+
+
+def test_heads_that_are_kept_judge_as_the_rows_in_the_store_do(tmp_path: Path) -> None:
+    store, luck, judged = LmdbStore(tmp_path / "quick", durability="process"), random.Random(7), []
+    store.open()
+    with contextlib.closing(store):
+        assert store._writer is not None
+        for n in range(400):
+            number = luck.randint(1, 3)
+            now, newest = head(store, number) or Head(0, 0, 0, 0, 0), 2 + n // 50
+            at = now[:2] if luck.random() < 0.8 else (luck.randint(0, 2), luck.randint(0, 2))
+            by = now[2:4] if luck.random() < 0.7 else (luck.randint(1, newest), luck.randint(1, newest))
+            if n > 200 and luck.random() < 0.2:
+                assert barrier(store, number, (now.boot, now.life + luck.randint(0, 1))).kind == "committed"
+            one = batch(number, at=at, by=by, change=luck.choice([None, b"c"]))
+            row = read(store, Table.THREADS, thread_key(number))
+            try:
+                change, fits = judge(one, row, thread_key(number), store._writer._barriers), True
+            except AppendConflict:
+                fits = False
+
+            [answer] = write(store, one)
+
+            assert (answer.kind == "committed") == fits
+            judged.append(fits)
+            if fits:
+                assert head(store, number) == (max(1, at[0]), at[1] + 1, *by, answer.change or change)
+        assert len(contents(store, Table.CHANGES)) == 3
+    assert 100 < sum(judged) < 300
+
+
+def test_an_op_of_a_batch_undoes_those_before_it_under_the_same_key(store: LmdbStore) -> None:
+    write(store, batch(1, ops=[(J, b"old", b"1"), (J, b"gone", b"1")]))
+    back = [(J, b"old", None), (J, b"old", b"2"), (J, b"new", b"1"), (J, b"new", None), (J, b"gone", None)]
+
+    write(store, batch(1, at=(1, 1), ops=[*back, (J, b"last", None), (J, b"last", b""), (J, b"never", None)]))
+
+    assert contents(store, J) == {b"old": b"2", b"last": b""}
 
 
 # --- growth
