@@ -19,9 +19,16 @@ __all__ = ["LOOK_UPS"]
 # Makes the look-ups over the batch under way; called only where there is something to look up.
 Source: TypeAlias = "Callable[[Building | None], Lookups]"
 
-_QUEUE, _SUBMIT, _BODY_ENDED = Kind.QUEUE, Kind.SUBMIT, Kind.BODY_ENDED
+_QUEUE, _BODY_ENDED = Kind.QUEUE, Kind.BODY_ENDED
 _JOINABLE = ("steer", "message", "tool")
 _STARTING = ("submit", "message", "tool")
+
+
+def _submit(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
+    if trigger.digest is not None:
+        trigger.prior = source(under_way).prior(trigger.input_id)
+    if state.facts.waiting_messages and state.phase is IDLE and trigger.prior is None:
+        trigger.rows = source(under_way).rows(("message", "tool"))
 
 
 def _input(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
@@ -31,8 +38,6 @@ def _input(trigger: Any, state: State, source: Source, under_way: Building | Non
         facts = state.facts
         if trigger.kind is _QUEUE and facts.waiting_messages + facts.waiting_submits and not facts.held:
             trigger.rows = source(under_way).rows(_STARTING)
-        elif trigger.kind is _SUBMIT and facts.waiting_messages:
-            trigger.rows = source(under_way).rows(("message", "tool"))
 
 
 def _interrupt(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
@@ -107,7 +112,7 @@ def _retry(trigger: Any, state: State, source: Source, under_way: Building | Non
 
 # What fills in, for each kind of trigger, what its rule reads beyond the facts; the others need nothing.
 LOOK_UPS: dict[Kind, Callable[[Any, State, Source, Building | None], None]] = {
-    Kind.SUBMIT: _input,
+    Kind.SUBMIT: _submit,
     Kind.STEER: _input,
     Kind.QUEUE: _input,
     Kind.INTERRUPT: _interrupt,

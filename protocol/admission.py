@@ -7,14 +7,15 @@ from typing import Literal
 from .controls import accept_steer, lift, refuse_unread
 from .decision import DECIDE, FINISHING, STOPPING, Action, Batch, Decision, Do, Phase, Refusal, State
 from .errors import LimitExceeded, StorageFull
-from .events import ExecutionInterrupted, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
+from .events import Event, ExecutionInterrupted, InputQueued, InputWithdrawn, MessageAdded, ValueChanged
 from .inbox import Row
 from .limits import QUEUED_MAX
 from .receipts import ActiveExecution, Disposition, Receipt, Withdrawal
-from .recorded import receipt_of
+from .recorded import receipt_of, receipt_of_start
 from .refusals import agent_missing, refuse, repeat, terminated
-from .starting import joinable, start, start_events, start_from_rows
+from .starting import joinable, joining, start, start_from_rows
 from .triggers import Inject, Input, Queue, SetValue, Submit, Withdraw
+from .trusted import started
 
 __all__ = [
     "inject", "queue_active", "queue_at_rest", "set_value", "submit_at_rest", "submit_closing", "submit_running",
@@ -68,26 +69,31 @@ def _queued(
 
 def submit_at_rest(state: State, trigger: Submit) -> Decision:
     """Start an execution with this input, or store it behind submits that already wait."""
-    judged = _judge(state, trigger)
-    if judged is not None:
-        return judged
+    facts = state.facts
+    if trigger.prior is not None or facts.terminated_at is not None:
+        judged = _judge(state, trigger)
+        if judged is not None:
+            return judged
     if not state.startable:
         return agent_missing(state)
-    if trigger.on_busy == "queue" and state.facts.waiting_submits:
+    if facts.waiting_submits and trigger.on_busy == "queue":
         queued = _queued(state, trigger)
         return _store(state, queued, receipt_of(queued, trigger.now), lifts=True, actions=(Do(Action.WAKE),))
-    joined = joinable(state, trigger.rows)
-    events = start_events(
-        state,
+    timeout = trigger.timeout
+    event = started(
         trigger.new_id,
-        cause="submit",
-        input_id=trigger.input_id,
-        messages=trigger.messages,
-        digest=trigger.digest,
-        timeout=trigger.timeout,
-        joined=joined,
+        facts.agent_id,
+        trigger.input_id,
+        trigger.messages,
+        trigger.digest,
+        state.agent_steerable,
+        state.agent_timeout if timeout is None else timeout,
     )
-    return start(events, receipt_of(events[0], trigger.now), joined)
+    events: list[Event] = [event]
+    joined = joinable(state, trigger.rows) if trigger.rows else ()
+    if joined:
+        events.append(joining(trigger.new_id, joined))
+    return start(events, receipt_of_start(event, trigger.now), joined)
 
 
 def _store(

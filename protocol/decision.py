@@ -16,8 +16,8 @@ from .receipts import ActiveExecution
 from .status import Outcome
 
 __all__ = [
-    "CLOSE", "DECIDE", "FINISHING", "IDLE", "RUNNING", "STARTING", "STOPPING", "Action", "Batch", "Decision", "Do", "Ending", "Phase",
-    "Refusal", "State", "Verdict",
+    "CLOSE", "DECIDE", "FINISHING", "IDLE", "NO_EVENTS", "OTHER", "RUNNING", "STARTING", "STOPPING", "Action", "Batch",
+    "Decision", "Do", "Ending", "Phase", "Refusal", "State", "Verdict",
 ]  # fmt: skip
 
 
@@ -58,6 +58,9 @@ class Batch(StrEnum):
     INTERRUPTION = "interruption"
     JOIN = "join before a pass"
     OTHER = "other batch"
+
+
+OTHER: Final = Batch.OTHER
 
 
 class Action(StrEnum):
@@ -156,7 +159,7 @@ class State:
         return ActiveExecution(self.active, self.facts.agent_id, self.facts.started_at, (phase or self.phase).value)  # type: ignore[arg-type]
 
 
-_NO_EVENTS: list[Event] = []
+NO_EVENTS: Final[list[Event]] = []  # of every decision that writes nothing: nobody changes it
 
 
 class Decision:
@@ -181,10 +184,11 @@ class Decision:
     )  # fmt: skip
 
     def __init__(
-        self, verdict: Verdict, phase: Phase, events: list[Event] = _NO_EVENTS, reply: Any = None, *,
-        actions: tuple[Do, ...] = (), at_once: tuple[Do, ...] = (), batch: Batch = Batch.OTHER, closes: bool = False,
-        joined: tuple[Row, ...] = (), ending: Ending | None = None, unrecorded: ExecutionInterrupted | None = None,
+        self, verdict: Verdict, phase: Phase, events: list[Event] = NO_EVENTS, reply: Any = None,
+        actions: tuple[Do, ...] = (), batch: Batch = OTHER, closes: bool = False, joined: tuple[Row, ...] = (),
+        at_once: tuple[Do, ...] = (), ending: Ending | None = None, unrecorded: ExecutionInterrupted | None = None,
     ) -> None:  # fmt: skip
+        # One is made for every mail: the rules of a usual execution name nothing, since that takes nearly twice the time.
         self.verdict = verdict
         self.phase = phase
         self.events = events

@@ -40,6 +40,7 @@ from .open_calls import STOPPED_BY_USER, OpenCall, result_of
 from .starting import may_start, start, start_events, start_from_rows
 from .status import abort_code
 from .triggers import Answer, Lost, Released, RetryDue, Wake
+from .trusted import finished
 
 __all__ = [
     "abort_reason", "act", "call_results", "finish", "finish_committed", "finish_not_written", "interruption_not_written",
@@ -48,6 +49,7 @@ __all__ = [
 ]  # fmt: skip
 
 
+_FINISH = Batch.FINISH
 # Decisions that are always the same; nobody changes one.
 _RUNNING = Decision(Verdict.DECIDE, Phase.RUNNING)
 _IDLE = Decision(Verdict.DECIDE, Phase.IDLE)
@@ -72,8 +74,6 @@ def call_results(state: State, open_calls: Sequence[OpenCall], content: str) -> 
 
 
 def _closing_events(state: State, trigger: Any, ending: Ending, result: str) -> list[Event]:
-    if not (trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or ending.said):
-        return []
     events: list[Event] = []
     if state.unrecorded is not None:
         events.append(state.unrecorded)
@@ -100,42 +100,42 @@ def _closing_events(state: State, trigger: Any, ending: Ending, result: str) -> 
 
 def finish(state: State, trigger: Released | RetryDue) -> Decision:
     """Hand FINISH over, or the settling batch where the execution was lost."""
-    ending = state.ending
-    assert ending is not None and state.active is not None
-    if isinstance(trigger, Released) and trigger.leftovers:
+    ending, active = state.ending, state.active
+    assert ending is not None and active is not None
+    if trigger.leftovers:
         ending = ending._replace(leftovers=trigger.leftovers)
     if ending.lost is not None:
         return _settle(state, trigger, ending)
-    assert ending.outcome is not None
-    # A body that heeds its interrupt has said so already.
-    stopped = ending.outcome == "cancelled" and ending.reason == "aborted_by_user"
-    said = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
-    events = _closing_events(state, trigger, ending, said)
-    events.append(
-        ExecutionFinished(
-            execution_id=state.active,
-            agent_id=state.facts.agent_id,
-            outcome=ending.outcome,
-            finished_at=ending.finished_at,
-            error_type=ending.error_type,
-            error_message=ending.error_message,
-            reason=ending.reason,
-            abandoned=ending.abandoned,
-            leftovers=list(ending.leftovers),
-        )
-    )
+    events: list[Event] = []
+    if trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or ending.said:
+        # A body that heeds its interrupt has said so already.
+        stopped = ending.outcome == "cancelled" and ending.reason == "aborted_by_user"
+        said = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
+        events = _closing_events(state, trigger, ending, said)
+    if ending.outcome == "succeeded" and not ending.leftovers:
+        events.append(finished(active, state.facts.agent_id, ending.finished_at, ending.reason))
+    else:
+        events.append(_finished(state, active, ending))
     return _hand_over(events, ending)
 
 
-def _hand_over(events: list[Event], ending: Ending) -> Decision:
-    return Decision(
-        DECIDE,
-        FINISHING,
-        events,
-        batch=Batch.FINISH,
-        closes=True,
-        ending=ending,
+def _finished(state: State, active: str, ending: Ending) -> ExecutionFinished:
+    assert ending.outcome is not None
+    return ExecutionFinished(
+        execution_id=active,
+        agent_id=state.facts.agent_id,
+        outcome=ending.outcome,
+        finished_at=ending.finished_at,
+        error_type=ending.error_type,
+        error_message=ending.error_message,
+        reason=ending.reason,
+        abandoned=ending.abandoned,
+        leftovers=list(ending.leftovers),
     )
+
+
+def _hand_over(events: list[Event], ending: Ending) -> Decision:
+    return Decision(DECIDE, FINISHING, events, None, (), _FINISH, True, (), (), ending)
 
 
 def _settle(state: State, trigger: Any, ending: Ending) -> Decision:

@@ -6,7 +6,7 @@ what a fresh reader of the journal would find. A thread record is these facts, e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter
 from typing import Any, Final
 
@@ -143,9 +143,15 @@ class Facts:
 
     def fold(self, event: Event, at: int) -> None:
         """Take in the next event of the journal, which happened `at` (microseconds)."""
-        self.sequence += 1
-        self.last_time = at
-        _FOLDS[type(event)](self, event, at)
+        self.fold_all((event,), at)
+
+    def fold_all(self, events: Sequence[Event], at: int) -> None:
+        """Take in the next events of the journal: the first happened `at`, each other a microsecond after the one before."""
+        for event in events:
+            self.sequence += 1
+            self.last_time = at
+            _FOLDS[event.__class__](self, event, at)
+            at += 1
 
     def settle(self, state: str, reason: str | None, at: int) -> None:
         """Set the run status; `since` moves only with it."""
@@ -208,6 +214,13 @@ def _created(facts: Facts, event: ThreadCreated, at: int) -> None:
     facts.created_at = facts.since = at
 
 
+def _enter(facts: Facts, draft: Draft) -> None:
+    kind = 0 if len(draft) == 3 else message_class(draft)
+    counts = facts.counts
+    counts[kind] = counts.get(kind, 0) + 1
+    facts.messages += 1
+
+
 def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
     facts.execution_id, facts.agent_id, facts.started_at = event.execution_id, event.agent_id, at
     facts.steerable, facts.timeout = event.steerable, event.timeout
@@ -216,7 +229,7 @@ def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
     facts.resuming = False
     facts.executions += 1
     for draft in event.messages:
-        facts.count(message_class(draft), 1)
+        _enter(facts, draft)
     facts.settle("running", None, at)
 
 
@@ -248,8 +261,8 @@ def _interrupted(facts: Facts, event: ExecutionInterrupted, at: int) -> None:
 
 def _added(facts: Facts, event: MessageAdded, at: int) -> None:
     draft = event.message
-    facts.count(message_class(draft), 1)
-    if event.execution_id is None:
+    _enter(facts, draft)
+    if len(draft) == 3 or event.execution_id is None:  # id, role and content: no call in it
         return
     if draft.get("calls"):
         facts.open_calls += len(draft["calls"])

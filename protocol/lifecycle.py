@@ -300,6 +300,7 @@ TABLE: dict[tuple[Phase, Kind], Cell] = {
 _STEER, _INTERRUPT = Kind.STEER, Kind.INTERRUPT
 _BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST, Kind.CHANGE_AGENT})
 _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
+_NAMING = _BODY | _LATE_BODY | {_STEER, _INTERRUPT}  # whose row depends on the execution that they name
 
 
 def classify(state: State, trigger: Trigger) -> Kind:
@@ -320,12 +321,15 @@ def decide(state: State, trigger: Trigger) -> Decision:
     Raises:
         InternalError: the cell is impossible; reaching it is a bug of ours.
     """
-    kind = classify(state, trigger)
-    if kind in _BODY and running.is_fenced(state, trigger.execution_id):
-        return running.fenced(state, trigger)
-    if kind in _LATE_BODY and trigger.execution_id != state.active:
-        return Decision(Verdict.IGNORE, state.phase)
-    cell = TABLE[state.phase, kind]
+    kind, phase = trigger.kind, state.phase
+    # Passed over where none of it can apply: by mail that names no execution, and by that of the live one while it runs.
+    if kind in _NAMING and (trigger.execution_id != state.active or (phase is not RUNNING and kind in _BODY)):
+        kind = classify(state, trigger)
+        if kind in _BODY and running.is_fenced(state, trigger.execution_id):
+            return running.fenced(state, trigger)
+        if kind in _LATE_BODY and trigger.execution_id != state.active:
+            return Decision(Verdict.IGNORE, phase)
+    cell = TABLE[phase, kind]
     rule = cell.rule
     if rule is not None:
         return rule(state, trigger)
@@ -335,28 +339,24 @@ def decide(state: State, trigger: Trigger) -> Decision:
             thread_id=state.facts.thread_id,
             cell=cell.label,
         )
-    return Decision(cell.verdict, state.phase)
-
-
-_START = Batch.START
+    return Decision(cell.verdict, phase)
 
 
 def advance(state: State, decision: Decision, now: int) -> None:
     """Move a state as a decision says: fold its events, `now` and one microsecond further each, and take its phase."""
-    facts = state.facts
-    for event in decision.events:
-        facts.fold(event, now)
-        now += 1
-    phase, before = decision.phase, state.phase
-    if decision.batch is _START:
-        state.active = facts.execution_id
+    if decision.events:
+        state.facts.fold_all(decision.events, now)
     if decision.ending is not None:
         state.ending = decision.ending
     if decision.unrecorded is not None:
         state.unrecorded = decision.unrecorded
-    if before is STARTING and phase is RUNNING:
-        state.resumes = False
-    state.phase = phase
+    phase, before = decision.phase, state.phase
+    if phase is not before:
+        state.phase = phase
+        if phase is STARTING:
+            state.active = state.facts.execution_id
+        elif before is STARTING and phase is RUNNING:
+            state.resumes = False
     if phase is IDLE and state.active is not None:
         state.active = state.ending = state.unrecorded = None
 

@@ -99,6 +99,9 @@ class ControlReceipt(NamedTuple):
     held: bool = False
 
 
+_RECEIPTS = (Receipt, ControlReceipt)  # a union would be made anew for every wait
+
+
 def followed(target: object) -> tuple[Literal["execution", "input"], str]:
     """Return what a wait is for, and its id: an execution, or the one that an input comes to.
 
@@ -108,7 +111,7 @@ def followed(target: object) -> tuple[Literal["execution", "input"], str]:
     Raises:
         InvalidInput: a receipt that accepted nothing, or no id.
     """
-    if isinstance(target, Receipt | ControlReceipt):
+    if isinstance(target, _RECEIPTS):
         if target.execution_id is not None and target.disposition == "accepted":
             return "execution", target.execution_id
         if isinstance(target, Receipt) and target.input_id is not None and target.disposition == "queued":

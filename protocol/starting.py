@@ -11,7 +11,7 @@ from .inbox import Row
 from .limits import TOOLS_JOINED_MAX, UNREAD_MAX
 from .messages import Draft
 
-__all__ = ["joinable", "may_start", "start", "start_events", "start_from_rows"]
+__all__ = ["joinable", "joining", "may_start", "start", "start_events", "start_from_rows"]
 
 
 _DISPATCH = (Do(Action.DISPATCH),)
@@ -70,15 +70,18 @@ def start_events(
         )
     ]
     if joined:
-        events.append(
-            MessagesJoined(execution_id=execution_id, rows=[row.stored() for row in joined], consumed=True, reason=None)
-        )
+        events.append(joining(execution_id, joined))
     return events
+
+
+def joining(execution_id: str | None, rows: Sequence[Row]) -> MessagesJoined:
+    """Return the event of rows that a pass or a step of an execution begins with."""
+    return MessagesJoined(execution_id=execution_id, rows=[row.stored() for row in rows], consumed=True, reason=None)
 
 
 def start(events: list[Event], reply: object, joined: Sequence[Row] = ()) -> Decision:
     """Return the decision that hands START over."""
-    return Decision(DECIDE, STARTING, events, reply, actions=_DISPATCH, batch=_START, closes=True, joined=tuple(joined))
+    return Decision(DECIDE, STARTING, events, reply, _DISPATCH, _START, True, tuple(joined) if joined else ())
 
 
 def start_from_rows(

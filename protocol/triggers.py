@@ -312,15 +312,15 @@ class BodyEnded(Trigger):
     pending: Sequence[str] = ()
 
     def __init__(
-        self, execution_id: str, how: Literal["returned", "cancelled", "raised"] = "returned", *, error_type: str | None = None,
-        error_message: str | None = None, reason: str | None = None, stopped: bool = False,
+        self, execution_id: str, how: Literal["returned", "cancelled", "raised"] = "returned", reason: str | None = None,
+        stopped: bool = False, error_type: str | None = None, error_message: str | None = None,
     ) -> None:  # fmt: skip
         self.execution_id = execution_id
         self.how = how
-        self.error_type = error_type
-        self.error_message = error_message
         self.reason = reason  # a stop code of the loop, None for a plain return
         self.stopped = stopped  # by `execution.stop()`, a limit or a session boundary: nothing further begins
+        self.error_type = error_type
+        self.error_message = error_message
 
 
 class Deadline(Trigger):
@@ -342,6 +342,7 @@ class Closing(Trigger):
     rows: Sequence[Row] = ()
     open_calls: Sequence[OpenCall] = ()
     pending: Sequence[str] = ()
+    leftovers: tuple[str, ...] = ()
 
 
 class Released(Closing):
@@ -351,7 +352,8 @@ class Released(Closing):
 
     def __init__(self, execution_id: str, leftovers: tuple[str, ...] = ()) -> None:
         self.execution_id = execution_id
-        self.leftovers = leftovers
+        if leftovers:
+            self.leftovers = leftovers
 
 
 class RetryDue(Closing):
