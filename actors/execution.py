@@ -1,15 +1,16 @@
 """Owns the live side of one execution: what its body may call, its abort signal, what it started. Decides nothing.
 
-A body runs outside its thread's actor and reaches it only by mail that carries the execution's id. Two flags are kept
-under one lock, so that they are seen at once: `aborted` (nothing further begins) and `fenced` (nothing has any effect).
-The lock makes the promise "no begin succeeds after an accepted interrupt" true: the flag is raised before the answer.
+A body runs outside its thread's actor and reaches it only by mail that carries the execution's id. Two flags, once raised,
+stay raised: `aborted` (nothing further begins) and `fenced` (nothing has any effect). The first is raised before the answer,
+which makes the promise "no begin succeeds after an accepted interrupt" true. What begins looks without the lock; with it
+whoever is refused, and whatever is put beside the body, which an interrupt or the end must find.
 """
 
 from __future__ import annotations
 
 import contextvars
-import threading
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from ..protocol.errors import TreadleError
@@ -18,6 +19,7 @@ from ..protocol.status import PARKED_REASONS, check_stop
 from ..protocol.triggers import RecordProcess
 from .abort import AbortSignal
 from .asking import Requests
+from .beside import Beside
 from .calling import Calls
 from .fence import ExecutionCancelled, ExecutionFenced
 from .loops import LoopTask
@@ -49,21 +51,16 @@ class Execution(OwnThread):
         id: 32 hex digits.
         started_at: microseconds; `thread_created_at` likewise.
         passes: calls of the body so far, this one included.
-        abort_signal: raised once the execution was interrupted.
         body_state, body_flow: places for whoever wraps bodies; the heart never looks at them.
-        stopped: `stop()` was called, or a limit met: no further pass begins.
-        stop_reason: the stop code of its end, as its body gave it.
-        requests: those that its body waits on, None before the first; `calls` likewise the functions that it has workers run.
     """
 
     __slots__ = (
-        "_fenced", "_guard", "_lock", "_messages", "_owned", "_told", "_waits", "abort_signal", "agent_id", "body", "body_flow",
-        "body_state", "calls", "entry", "handle", "id", "on_withdrawn", "passes", "requests", "services", "started_at", "stop_reason",
-        "stopped", "thread_created_at", "user_id",
+        "_beside", "_fenced", "_lock", "_messages", "_signal", "agent_id", "body", "body_flow", "body_state", "entry", "handle",
+        "id", "passes", "services", "started_at", "thread_created_at", "user_id",
     )  # fmt: skip
 
     def __init__(
-        self, services: Services, entry: Entry, body: Body, *, execution_id: str, agent_id: str, started_at: int,
+        self, services: Services, entry: Entry, body: Body, execution_id: str, agent_id: str, started_at: int,
         user_id: str | None, thread_created_at: int, messages: Callable[[], list[Message]],
     ) -> None:  # fmt: skip
         self.services = services
@@ -75,22 +72,14 @@ class Execution(OwnThread):
         self.user_id = user_id
         self.thread_created_at = thread_created_at
         self.passes = 0
-        self.abort_signal = AbortSignal()
         self.body_state: object | None = None
         self.body_flow: object | None = None
-        self.stopped = False
-        self.stop_reason: str | None = None
         self.handle: LoopTask | Job | None = None
-        self.on_withdrawn: Callable[[], object] | None = None
         self._messages: Callable[[], list[Message]] | list[Message] = messages
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._fenced = False
-        self._owned: list[object] | None = None
-        self.requests: Requests | None = None
-        self.calls: Calls | None = None
-        self._waits: set[Reply[Any]] | None = None  # which an interrupt ends
-        self._told = False  # the body's task has met its interruption: it must not be cancelled in its clean-up
-        self._guard: BodyWait | None = None
+        self._signal: AbortSignal | None = None
+        self._beside: Beside | None = None
 
     @property
     def new_messages(self) -> list[Message]:
@@ -104,6 +93,48 @@ class Execution(OwnThread):
         """Whether nothing that this body does has an effect any more."""
         return self._fenced
 
+    @property
+    def abort_signal(self) -> AbortSignal:
+        """Raised once the execution was interrupted; made when it is first looked at."""
+        signal = self._signal
+        if signal is None:
+            with self._lock:
+                signal = self._signal
+                if signal is None:
+                    signal = self._signal = AbortSignal()
+        return signal
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop()` was called, or a limit met: no further pass begins."""
+        beside = self._beside
+        return beside is not None and beside.stopped
+
+    @property
+    def stop_reason(self) -> str | None:
+        """The stop code of its end, as its body gave it."""
+        beside = self._beside
+        return None if beside is None else beside.stop_reason
+
+    @property
+    def requests(self) -> Requests | None:
+        """Those that its body waits on, None before the first."""
+        beside = self._beside
+        return None if beside is None else beside.requests
+
+    @property
+    def calls(self) -> Calls | None:
+        """The functions that it has workers run, None before the first."""
+        beside = self._beside
+        return None if beside is None else beside.calls
+
+    def _made(self) -> Beside:
+        """Return what is beside the body, made if it was not; the lock is held."""
+        beside = self._beside
+        if beside is None:
+            beside = self._beside = Beside()
+        return beside
+
     def begin(self, kind: str) -> None:  # noqa: ARG002 - what begins is the caller's to name, for those who read the call
         """Ask to begin a pass, a model request or a tool call; never blocks.
 
@@ -111,20 +142,25 @@ class Execution(OwnThread):
             ExecutionCancelled: the execution was interrupted.
             ExecutionFenced: it no longer owns its thread.
         """
-        with self._lock:
-            self._admit()
+        signal = self._signal
+        if self._fenced or (signal is not None and signal.aborted):
+            with self._lock:
+                self._admit()
 
     def _admit(self) -> None:
         """Raise what `begin` raises; the lock is held."""
         if self._fenced:
             raise ExecutionFenced(self.id)
-        if self.abort_signal.aborted:
-            self._told = self._told or (isinstance(self.handle, LoopTask) and self.handle.is_current())
+        signal = self._signal
+        if signal is not None and signal.aborted:
+            if isinstance(self.handle, LoopTask) and self.handle.is_current():
+                self._made().told = True
             raise self.cancelled()
 
     def interruption(self) -> ExecutionCancelled | None:
         """Return the error of the interrupted body, None while it was not interrupted."""
-        return self.cancelled() if self.abort_signal.aborted else None
+        signal = self._signal
+        return self.cancelled() if signal is not None and signal.aborted else None
 
     def cancelled(self) -> ExecutionCancelled:
         """Return the error of an interrupted body."""
@@ -140,12 +176,14 @@ class Execution(OwnThread):
             InvalidInput: `invalid_reason`; what fails is raised, as `ExecutionFailed`.
         """
         code = None if reason is None else check_stop(reason)
+        with self._lock:
+            beside = self._made()
         if code in PARKED_REASONS:
-            self.stop_reason = self.stop_reason if self.stopped else code
+            beside.stop_reason = beside.stop_reason if beside.stopped else code
         else:
             # The first code that was given; a turn that was parked before is none of a stop.
-            self.stop_reason = (self.stop_reason if self.stopped else None) or code
-            self.stopped = True
+            beside.stop_reason = (beside.stop_reason if beside.stopped else None) or code
+            beside.stopped = True
 
     def sleep(self, seconds: float) -> Reply[None]:
         """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
@@ -168,15 +206,13 @@ class Execution(OwnThread):
         """Have an interrupt end a wait with ExecutionCancelled. Raises: what `begin` raises."""
         with self._lock:
             self._admit()
-            if self._waits is None:
-                self._waits = set()
-            self._waits.add(reply)
+            self._made().waits.add(reply)
 
     def delist(self, reply: Reply[Any]) -> None:
         """Forget a wait that is over."""
         with self._lock:
-            if self._waits is not None:
-                self._waits.discard(reply)
+            if self._beside is not None:
+                self._beside.waits.discard(reply)
 
     def request(
         self, kind: str, payload: object = None, *, request_id: str | None = None, timeout: float | None = None
@@ -189,7 +225,8 @@ class Execution(OwnThread):
         InvalidInput, LimitExceeded: `request_exists`, or `kind` (as an id), `payload` or `timeout` is none.
         """
         with self._lock:
-            requests = self.requests = self.requests or Requests(self)
+            beside = self._made()
+            requests = beside.requests = beside.requests or Requests(self)
         return requests.ask(kind, payload, request_id, timeout)
 
     def call(self, function: Callable[P, R], *args: P.args, **named: P.kwargs) -> Reply[R]:
@@ -206,7 +243,8 @@ class Execution(OwnThread):
             LimitExceeded: `calls`.
         """
         with self._lock:
-            calls = self.calls = self.calls or Calls(self)
+            beside = self._made()
+            calls = beside.calls = beside.calls or Calls(self)
         return calls.call(function, args, named)
 
     def own(self, resource: T) -> T:
@@ -219,11 +257,11 @@ class Execution(OwnThread):
         if not any(hasattr(resource, name) for name in ("aclose", "close", "__exit__")):
             raise TypeError(f"{type(resource).__name__} has neither aclose, close nor __exit__")
         with self._lock:
+            # Made before the look at the flag: the end raises that first, and takes what is owned here second.
+            owned = self._made().owned
             if self._fenced:
                 raise ExecutionFenced(self.id)
-            if self._owned is None:
-                self._owned = []
-            self._owned.append(resource)
+            owned.append(resource)
         return resource
 
     def start_process(self, args: Sequence[str], **options: Any) -> Reply[OwnedProcess]:
@@ -260,76 +298,84 @@ class Execution(OwnThread):
 
     def abort(self, reason: str | None, source: str) -> None:
         """Raise the abort signal and interrupt the body, once: its blocking waits, or its task."""
-        handle = self.handle
+        handle, signal = self.handle, self.abort_signal
         with self._lock:
-            # Under the lock of `begin`: who began before is told, who comes after is refused. The body is interrupted
-            # under it too: whoever meets a refusal is told by that, and is not interrupted again while it cleans up.
-            if not self.abort_signal.mark(reason, source):
+            # Who began before is told, who comes after is refused. The body is interrupted under the lock of a refusal:
+            # whoever meets one is told by that, and is not interrupted again while it cleans up.
+            if not signal.mark(reason, source):
                 return
-            if self._guard is not None:
-                self._guard.abort(self.cancelled)
+            beside = self._made()
+            if beside.guard is not None:
+                beside.guard.abort(self.cancelled)
             if isinstance(handle, LoopTask):
-                handle.cancel(lambda: not self._told)
+                handle.cancel(lambda: not beside.told)
         if isinstance(handle, LoopTask):
             # Behind the task's own cancellation, which must not find it awake already.
             self.services.loop.submit(self._end_waits)
         else:
             self._end_waits()
-        if self.calls is not None:
-            self.calls.abort()
-        self.abort_signal.tell()
+        if beside.calls is not None:
+            beside.calls.abort()
+        signal.tell()
         if (
             handle is not None
             and not isinstance(handle, LoopTask)
             and handle.cancel()
-            and self.on_withdrawn is not None
+            and beside.on_withdrawn is not None
         ):
             # It stood in line for a worker: it will never run, so its end has to be told here.
-            self.on_withdrawn()
+            beside.on_withdrawn()
 
     def _end_waits(self) -> None:
         with self._lock:
-            waits, self._waits = self._waits or set(), None
+            beside = self._beside
+            if beside is None:
+                return
+            waits, beside.waits = beside.waits, set()
         for reply in waits:
             reply.fail(self.cancelled())
 
     def fence(self) -> list[object]:
         """Let nothing have an effect any more, and return what is owned, last first."""
+        self._fenced = True
+        beside = self._beside
+        if beside is None:
+            return []  # whoever makes it from here on finds the flag
         with self._lock:
-            self._fenced = True
-            owned = self._owned or []
-            self._owned = None
-        if self.requests is not None:
-            self.requests.fence()
-        if self.calls is not None:
-            self.calls.fence()
+            owned, beside.owned = beside.owned, []
+        if beside.requests is not None:
+            beside.requests.fence()
+        if beside.calls is not None:
+            beside.calls.fence()
         return owned[::-1]
 
     def orphan(self) -> None:
         """Fence the copy of a body in a forked child, where another worker may have held the lock at the fork."""
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._fenced = True
 
     def forget(self) -> None:
         """Drop what only a running execution needs: all of it refers back to this, and would wait for the collector."""
-        self.handle = None
-        self.on_withdrawn = None
-        self.body_state = self.body_flow = None
-        self._guard = None
-        self.requests = None
-        self.calls = None
+        self.handle = self.body_state = self.body_flow = None
+        if self._beside is not None:
+            self._beside.forget()
 
     def guard(self) -> BodyWait:
         """Return the guard of the blocking waits of plain functions: the body's own, and those that it calls."""
-        guard = self._guard
-        if guard is None:
-            with self._lock:  # two callers must not get two, of which an interrupt would know one
-                guard = self._guard = self._guard or BodyWait(self.services.pool)
+        with self._lock:  # two callers must not get two, of which an interrupt would know one
+            beside = self._made()
+            guard = beside.guard = beside.guard or BodyWait(self.services.pool)
         return guard
+
+    def withdrawable(self, on_withdrawn: Callable[[], object]) -> None:
+        """Have an interrupt say how the body ended that it took out of the line for a worker."""
+        with self._lock:
+            self._made().on_withdrawn = on_withdrawn
 
     def next_pass(self, messages: Callable[[], list[Message]]) -> None:
         """Set what the next pass is called for; how the last one would have ended is over with it."""
-        self.stop_reason = None
+        if self._beside is not None:
+            self._beside.stop_reason = None
         self._messages = messages
 
 

@@ -43,7 +43,7 @@ def begin_pass(services: Services, execution: Execution) -> None:
             execution.handle = services.loop.run(execution.id, partial(_enter, execution), report, context)
         else:
             context.run(current_wait.set, execution.guard())
-            execution.on_withdrawn = lambda: report(execution.cancelled())
+            execution.withdrawable(lambda: report(execution.cancelled()))
             execution.handle = services.pool.submit(execution.id, partial(_call, execution), report, context)
     except Exception as error:  # noqa: BLE001 - no worker, or closing: the execution ends with it
         report(error)
@@ -64,8 +64,11 @@ def _call(execution: Execution) -> None:
 
 
 def _report(execution: Execution, error: BaseException | None) -> None:
+    beside = execution._beside  # noqa: SLF001 - one noun, split for its length
     if error is None:
-        ended = BodyEnded(execution.id, reason=execution.stop_reason, stopped=execution.stopped)
+        ended = BodyEnded(execution.id)
+        if beside is not None:
+            ended.reason, ended.stopped = beside.stop_reason, beside.stopped
     elif type(error) is WorkerLost:
         report_lost(execution, "worker_lost", dispatched=error.began)
         return
@@ -73,11 +76,10 @@ def _report(execution: Execution, error: BaseException | None) -> None:
         return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
         ended = _ended_by(execution.id, error)
-    calls = execution.calls
-    if calls is None:
+    if beside is None or beside.calls is None:
         execution.entry.mailbox.put(Mail(ended), internal=True)
     else:
-        calls.when_over(lambda: execution.entry.mailbox.put(Mail(ended), internal=True))
+        beside.calls.when_over(lambda: execution.entry.mailbox.put(Mail(ended), internal=True))
 
 
 def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:

@@ -246,8 +246,25 @@ def test_what_an_execution_was_leaves_nothing_to_collect(on: Stage, thread: Thre
     puppet.returns()
     on.settle()
 
-    assert (execution.handle, execution.on_withdrawn, execution.body_state) == (None, None, None)
+    assert (execution.handle, execution.body_state, execution.body_flow, execution._beside) == (None, None, None, None)
     assert on.services.running == {}
+
+
+def test_what_an_execution_had_beside_its_body_leaves_nothing_to_collect_either(
+    on: Stage, thread: Thread, puppet: Puppet
+) -> None:
+    started(on, thread)
+    execution = puppet.execution
+    execution.guard()
+    execution.request("approval")
+    execution.stop("max_turns")
+    puppet.returns()
+    on.settle()
+
+    assert execution._beside is not None
+    left = execution._beside
+    assert (left.guard, left.requests, left.calls, left.on_withdrawn) == (None, None, None, None)
+    assert execution.stopped
 
 
 def test_a_process_is_on_record_before_it_runs_and_ends_with_its_execution(
