@@ -104,37 +104,32 @@ def finish(state: State, trigger: Released | RetryDue) -> Decision:
     assert ending is not None and active is not None
     if trigger.leftovers:
         ending = ending._replace(leftovers=trigger.leftovers)
-    if ending.lost is not None:
+    outcome = ending.outcome
+    if outcome is None:
         return _settle(state, trigger, ending)
     events: list[Event] = []
     if trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or ending.said:
         # A body that heeds its interrupt has said so already.
-        stopped = ending.outcome == "cancelled" and ending.reason == "aborted_by_user"
+        stopped = outcome == "cancelled" and ending.reason == "aborted_by_user"
         said = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
         events = _closing_events(state, trigger, ending, said)
-    if ending.outcome == "succeeded" and not ending.leftovers:
-        events.append(finished(active, state.facts.agent_id, ending.finished_at, ending.reason))
+    agent_id = state.facts.agent_id
+    if outcome == "succeeded" and not ending.leftovers:
+        events.append(finished(active, agent_id, ending.finished_at, ending.reason))
     else:
-        events.append(_finished(state, active, ending))
-    return _hand_over(events, ending)
-
-
-def _finished(state: State, active: str, ending: Ending) -> ExecutionFinished:
-    assert ending.outcome is not None
-    return ExecutionFinished(
-        execution_id=active,
-        agent_id=state.facts.agent_id,
-        outcome=ending.outcome,
-        finished_at=ending.finished_at,
-        error_type=ending.error_type,
-        error_message=ending.error_message,
-        reason=ending.reason,
-        abandoned=ending.abandoned,
-        leftovers=list(ending.leftovers),
-    )
-
-
-def _hand_over(events: list[Event], ending: Ending) -> Decision:
+        events.append(
+            ExecutionFinished(
+                execution_id=active,
+                agent_id=agent_id,
+                outcome=outcome,
+                finished_at=ending.finished_at,
+                error_type=ending.error_type,
+                error_message=ending.error_message,
+                reason=ending.reason,
+                abandoned=ending.abandoned,
+                leftovers=list(ending.leftovers),
+            )
+        )
     return Decision(DECIDE, FINISHING, events, None, (), _FINISH, True, (), (), ending)
 
 
@@ -159,7 +154,7 @@ def _settle(state: State, trigger: Any, ending: Ending) -> Decision:
     recent = [at for at in state.facts.lost_at if at > trigger.now - LOST_WINDOW_US]
     if len(recent) + 1 >= LOST_MAX and not state.facts.held:
         events.append(HoldChanged(held=True, reason="lost_repeatedly"))
-    return _hand_over(events, ending)
+    return Decision(DECIDE, FINISHING, events, batch=_FINISH, closes=True, ending=ending)
 
 
 def lost_at_rest(state: State, trigger: Lost) -> Decision:

@@ -4,7 +4,7 @@ Two rules. Everything that decides what may happen to a thread is in this table 
 here knows how a decision is committed or carried out: time and ids arrive inside the trigger, and what to do comes out
 as data.
 
-Theory of operation: `decide` finds the cell of (phase, kind of trigger) and asks its rule. The decision says what to
+Theory of operation: `decide` finds the cell of (phase, kind of trigger) and asks what decides there. The decision says what to
 append, what to reply and what to do. `advance` then moves a state as the decision says; folding is the only way that
 durable facts change. The actor hands the events to the store and later decides the store's answer, which is a trigger
 like any other. Cells that must not be are in the table too, each with its reason.
@@ -297,6 +297,24 @@ TABLE: dict[tuple[Phase, Kind], Cell] = {
     for phase, spec in zip(Phase, specs, strict=True)
 }
 
+
+def rule_of(cell: Cell) -> Rule:
+    """Return what decides in a cell: its rule or, without one, what its kind says."""
+
+    def impossible(state: State, trigger: Any) -> Decision:
+        thread_id = state.facts.thread_id
+        what = f"{cell.label} on thread {thread_id!r} cannot be: {cell.because}"
+        raise InternalError(what, thread_id=thread_id, cell=cell.label)
+
+    def nothing(state: State, trigger: Any) -> Decision:
+        return Decision(cell.verdict, state.phase)
+
+    return cell.rule or (impossible if cell.verdict is Verdict.IMPOSSIBLE else nothing)
+
+
+# The table as `decide` reads it, for every mail.
+RULES: dict[Phase, dict[Kind, Rule]] = {phase: {kind: rule_of(TABLE[phase, kind]) for kind in Kind} for phase in Phase}
+
 _STEER, _INTERRUPT = Kind.STEER, Kind.INTERRUPT
 _BODY = frozenset({Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.REQUEST, Kind.CHANGE_AGENT})
 _LATE_BODY = frozenset({Kind.BODY_ENDED, Kind.RELEASED})
@@ -321,7 +339,8 @@ def decide(state: State, trigger: Trigger) -> Decision:
     Raises:
         InternalError: the cell is impossible; reaching it is a bug of ours.
     """
-    kind, phase = trigger.kind, state.phase
+    kind = trigger.kind
+    phase = state.phase
     # Passed over where none of it can apply: by mail that names no execution, and by that of the live one while it runs.
     if kind in _NAMING and (trigger.execution_id != state.active or (phase is not RUNNING and kind in _BODY)):
         kind = classify(state, trigger)
@@ -329,17 +348,7 @@ def decide(state: State, trigger: Trigger) -> Decision:
             return running.fenced(state, trigger)
         if kind in _LATE_BODY and trigger.execution_id != state.active:
             return Decision(Verdict.IGNORE, phase)
-    cell = TABLE[phase, kind]
-    rule = cell.rule
-    if rule is not None:
-        return rule(state, trigger)
-    if cell.verdict is Verdict.IMPOSSIBLE:
-        raise InternalError(
-            f"{cell.label} on thread {state.facts.thread_id!r} cannot be: {cell.because}",
-            thread_id=state.facts.thread_id,
-            cell=cell.label,
-        )
-    return Decision(cell.verdict, phase)
+    return RULES[phase][kind](state, trigger)
 
 
 def advance(state: State, decision: Decision, now: int) -> None:

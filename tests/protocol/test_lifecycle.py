@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from treadle.protocol import decision as decisions
-from treadle.protocol.decision import Batch, Phase, Refusal, Verdict
+from treadle.protocol.decision import Batch, Decision, Phase, Refusal, State, Verdict
 from treadle.protocol.errors import InternalError
 from treadle.protocol.events import MessageAdded
 from treadle.protocol.handoffs import ChangeAgent
-from treadle.protocol.lifecycle import TABLE, advance, classify, committed, decide, not_written
+from treadle.protocol.lifecycle import RULES, TABLE, advance, classify, committed, decide, not_written, rule_of
 from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
+from treadle.protocol.running import fenced, is_fenced
 from treadle.protocol.triggers import (
     Answer,
     Append,
@@ -199,6 +200,85 @@ def test_each_cell_has_a_label_and_a_reason_and_a_rule_where_one_decides() -> No
         assert (cell.rule is not None) == (cell.verdict in (Verdict.DECIDE, Verdict.REFUSE))
 
 
+def test_what_decides_in_a_cell_is_its_own_rule_wherever_it_has_one() -> None:
+    assert {(phase, kind) for phase, row in RULES.items() for kind in row} == set(TABLE)
+    for (phase, kind), cell in TABLE.items():
+        assert cell.rule is None or RULES[phase][kind] is cell.rule
+
+
+def outcome(decide: Callable[[State, Trigger], Decision], state: State, trigger: Trigger) -> list[Any]:
+    """Return all that a decision says, or the error that it raises."""
+    try:
+        made = decide(state, trigger)
+    except InternalError as error:
+        return [error.message]
+    # Errors are made anew each time; what they say is what counts.
+    return [
+        getattr(value, "message", value)
+        for value in (getattr(made, name) for name in type(made).__slots__)
+    ]  # fmt: skip
+
+
+def decide_as_stated(state: State, trigger: Trigger) -> Decision:
+    """Ask the fence about every mail, then the table."""
+    kind = classify(state, trigger)
+    if kind in BODY and is_fenced(state, trigger.execution_id):
+        return fenced(state, trigger)
+    if kind in (Kind.BODY_ENDED, Kind.RELEASED) and trigger.execution_id != state.active:
+        return Decision(Verdict.IGNORE, state.phase)
+    return rule_of(TABLE[state.phase, kind])(state, trigger)
+
+
+@pytest.mark.parametrize(("phase", "kind"), CELLS)
+def test_no_mail_passes_the_fence_that_it_would_stop(phase: Phase, kind: Kind) -> None:
+    for named in ("e1", "e0", None):
+        for lost in (False, True):
+            thread, trigger = prepared(phase, kind)
+            if lost:
+                thread.state.active = "e1"  # at rest too: an earlier life left it behind
+            if not isinstance(trigger, Answer):  # which is one object each time, and names none
+                trigger.execution_id = named
+            if phase is Phase.FINISHING and thread.state.ending is None:
+                continue
+            assert outcome(decide, thread.state, trigger) == outcome(decide_as_stated, thread.state, trigger)
+
+
+def advance_as_stated(state: State, made: Decision, now: int) -> None:
+    """Move a state as `advance` does, each rule of it by itself."""
+    for rank, event in enumerate(made.events):
+        state.facts.fold(event, now + rank)
+    before, state.phase = state.phase, made.phase
+    if made.batch is Batch.START:
+        state.active = state.facts.execution_id
+    if made.ending is not None:
+        state.ending = made.ending
+    if made.unrecorded is not None:
+        state.unrecorded = made.unrecorded
+    if (before, made.phase) == (Phase.STARTING, Phase.RUNNING):
+        state.resumes = False
+    if made.phase is Phase.IDLE:
+        state.active = state.ending = state.unrecorded = None
+
+
+@pytest.mark.parametrize(("phase", "kind"), CELLS)
+def test_advance_moves_a_state_as_is_stated(phase: Phase, kind: Kind) -> None:
+    for resumes in (False, True):
+        moved = []
+        for move in (advance, advance_as_stated):
+            thread, trigger = prepared(phase, kind)
+            thread.state.resumes = resumes
+            try:
+                made = decide(thread.state, trigger)
+            except InternalError:
+                return
+            if made.verdict is not Verdict.DECIDE:
+                return
+            move(thread.state, made, trigger.now)
+            live = {name: getattr(thread.state, name) for name in State.__slots__ if name != "facts"}
+            moved.append((live, thread.facts.values()))
+        assert moved[0] == moved[1]
+
+
 @pytest.mark.parametrize(("phase", "kind"), CELLS)
 def test_each_cell_does_what_its_kind_says(phase: Phase, kind: Kind) -> None:
     thread, trigger = prepared(phase, kind)
@@ -245,22 +325,11 @@ def test_deciding_changes_nothing_and_is_the_same_each_time(phase: Phase, kind: 
             list(getattr(trigger, "rows", ())),
         ]
 
-    def outcome() -> Any:
-        try:
-            made = decide(state, trigger)
-        except InternalError as error:
-            return error.message
-        # Errors are made anew each time; what they say is what counts.
-        return [
-            getattr(value, "message", value)
-            for value in (getattr(made, name) for name in type(made).__slots__)
-        ]  # fmt: skip
-
     before = seen()
-    first = outcome()
+    first = outcome(decide, state, trigger)
 
     assert seen() == before
-    assert outcome() == first
+    assert outcome(decide, state, trigger) == first
     assert seen() == before
 
 

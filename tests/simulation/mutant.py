@@ -75,10 +75,13 @@ def rules(kind: Kind, **changes: Any) -> Iterator[None]:
         place = Phase(name), kind
         before[place] = lifecycle.TABLE[place]
         lifecycle.TABLE[place] = before[place]._replace(rule=rule)
+        lifecycle.RULES[place[0]][kind] = rule
     try:
         yield
     finally:
         lifecycle.TABLE.update(before)
+        for (phase, _), cell in before.items():
+            lifecycle.RULES[phase][kind] = lifecycle.rule_of(cell)
 
 
 def tested(module: str, name: str, *arguments: object) -> Killer:
