@@ -16,7 +16,8 @@ __all__ = ["awaited", "check_one_of", "check_reason", "check_seconds", "check_ta
 
 def awaited(target: object) -> Await:
     """Return what a wait is for. Raises: InvalidInput: a receipt that accepted nothing, or no id."""
-    return Await(*followed(target))
+    kind, given = followed(target)
+    return Await(kind, given)
 
 
 def check_reason(reason: object) -> None:

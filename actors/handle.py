@@ -8,7 +8,7 @@ bad input gets its error before anything is stored. All errors of a call come th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_id, check_internal, check_key
@@ -52,6 +52,7 @@ T = TypeVar("T")
 
 _USER = frozenset({"user"})
 _QUEUED = frozenset({"user", "assistant"})
+_REJECT: Final = "reject"
 _ON_BUSY = ("reject", "queue", "steer", "interrupt")
 _SOURCES = ("user", "system", "parent")
 
@@ -86,16 +87,26 @@ class Thread(ThreadReads):
                 was stored.
             Unavailable: repeat with the same `input_id`.
         """
-
-        def make() -> tuple[Trigger, int]:
-            check_one_of("on_busy", on_busy, _ON_BUSY)
-            drafts, size = draft_messages(content, self._new_id, role="user", roles=_USER)
-            given, digest = self._id("input_id", input_id), None
-            if input_id is not None:
+        # Spelled out: nearly every call is this one.
+        reply: Reply[Receipt] = Reply()
+        try:
+            entry = self._resolve()
+            if on_busy is not _REJECT:
+                check_one_of("on_busy", on_busy, _ON_BUSY)
+            drafts, size = draft_messages(content, self._new_id, "user", _USER)
+            digest = None
+            if input_id is None:
+                given = self._new_id()
+            else:
+                given = check_id("input_id", input_id)
                 digest = input_digest("submit", None, drafts, on_busy, hold=False)
-            return Submit(given, drafts, size, digest, on_busy, check_seconds("timeout", timeout)), size
-
-        return self._send(make)
+            seconds = None if timeout is None else check_seconds("timeout", timeout)
+            trigger = Submit(given, drafts, size, digest, on_busy, seconds)
+        except TreadleError as error:
+            reply.fail(error)
+            return reply
+        entry.mailbox.put(Mail(trigger, reply, size))
+        return reply
 
     def queue_message(
         self, content: Content, *, role: str = "user", input_id: str | None = None, silent: bool = False,
@@ -129,7 +140,7 @@ class Thread(ThreadReads):
                         code="invalid_content",
                         value=shorten(content),
                     )
-                drafts, size = draft_messages(content, self._new_id, role=role, roles=_QUEUED)
+                drafts, size = draft_messages(content, self._new_id, role, _QUEUED)
             given, digest = self._id("input_id", input_id), None
             if input_id is not None:
                 digest = input_digest("queue", None, drafts, "", hold=False)
@@ -245,7 +256,7 @@ class Thread(ThreadReads):
 
         def make() -> tuple[Trigger, int]:
             target = check_id("execution_id", execution_id)
-            drafts, size = draft_messages(content, self._new_id, role="user", roles=_USER)
+            drafts, size = draft_messages(content, self._new_id, "user", _USER)
             given, digest = self._id("control_id", control_id), None
             if control_id is not None:
                 digest = input_digest("steer", target, drafts, "", hold=False)

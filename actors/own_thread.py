@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..protocol.errors import AgentNotFound, TreadleError, shorten
-from ..protocol.events import MessageAdded
 from ..protocol.frames import live_frame
 from ..protocol.handoffs import ChangeAgent
 from ..protocol.ids import check_internal, check_key
 from ..protocol.messages import Draft, Message, draft_size
 from ..protocol.queued_tools import draft_queued_tool
 from ..protocol.triggers import Append, Consume, Queue, SetValue, Terminate, Trigger
+from ..protocol.trusted import added
 from ..storage.codec import pack
 from .digests import input_digest
 from .fence import ExecutionFenced
@@ -94,8 +94,14 @@ class OwnThread:
 
     def append(self, draft: Draft) -> Reply[Message]:
         """Put a message into history; durable and visible when the reply is there."""
+        # Spelled out, as the one thing that nearly every body does.
+        reply: Reply[Message] = Reply()
+        if self._fenced:
+            reply.fail(ExecutionFenced(self.id))
+            return reply
         size = draft_size(draft)
-        return self._send(Append(self.id, MessageAdded(execution_id=self.id, message=draft), size), size)
+        self.entry.mailbox.put(Mail(Append(self.id, added(self.id, draft), size), reply, size))
+        return reply
 
     def consume(self) -> Reply[list[Message]]:
         """Let what has arrived join history and return it: a step boundary. Ends with ExecutionCancelled once interrupted."""

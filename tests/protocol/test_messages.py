@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from treadle.protocol.errors import InvalidInput, LimitExceeded
 from treadle.protocol.limits import INPUT_BYTES_MAX, MESSAGE_BYTES_MAX
-from treadle.protocol.messages import ROLES, Message, check_message_id, draft_message, draft_messages, draft_size
+from treadle.protocol.messages import (
+    ROLES,
+    Message,
+    check_message_id,
+    check_text,
+    draft_message,
+    draft_messages,
+    draft_size,
+    draft_text,
+    said,
+)
 
 USER = frozenset({"user"})
 
@@ -48,6 +58,29 @@ def test_the_size_is_never_less_than_what_is_stored(text: str) -> None:
     assert listed_size >= packed
     assert draft_size(made[0]) >= packed
     assert listed == made
+
+
+@given(
+    st.sampled_from([*ROLES, "robot", "", 7, None, ["user"]]),
+    st.text()
+    | st.text(st.characters(max_codepoint=127))
+    | st.none()
+    | st.integers()
+    | st.just("x" * (MESSAGE_BYTES_MAX + 1)),
+    st.sampled_from([ROLES, USER]),
+)
+def test_what_is_taken_at_a_glance_is_what_a_look_would_have_taken(
+    role: Any, content: Any, roles: frozenset[str]
+) -> None:
+    glanced = draft_text("m", role, content, roles)
+
+    if glanced is not None:
+        assert role in roles
+        check_text(content, optional=False)
+        assert glanced == {"id": "m", "role": role, "content": content}
+        assert drafts(content)[1] == draft_size(glanced)
+    elif isinstance(content, str) and content.isascii() and 0 < len(content) <= MESSAGE_BYTES_MAX:
+        assert type(role) is not str or role not in roles
 
 
 @settings(max_examples=50)
@@ -163,6 +196,20 @@ def test_a_draft_is_a_copy_of_what_was_handed_in() -> None:
     metadata["tags"].append("b")
 
     assert made["metadata"] == {"tags": ["a"]}
+
+
+@given(st.text(min_size=1), st.sampled_from(sorted(ROLES)))
+def test_the_record_of_a_text_is_the_one_that_is_checked_field_by_field(content: str, role: Any) -> None:
+    made = said({"id": "m", "role": role, "content": content}, 7)
+    checked = Message(id="m", role=role, content=content, created_at=7)
+
+    assert made == checked
+    assert made.model_dump() == checked.model_dump()
+    assert made.model_fields_set == checked.model_fields_set
+    assert made.model_copy(deep=True) == checked
+    assert made.attachments is not said({"id": "n", "role": role, "content": content}, 7).attachments
+    made.model_fields_set.add("silent")
+    assert said({"id": "m", "role": role, "content": content}, 7).model_fields_set == checked.model_fields_set
 
 
 def test_a_message_is_frozen_with_the_agreed_defaults() -> None:
