@@ -21,19 +21,13 @@ logger = logging.getLogger("treadle")
 
 
 class StateParts:
-    """What each part of a state builds on.
-
-    Args:
-        access: to the thread.
-        execution: the one that runs, None at rest.
-    """
+    """What each part of a state builds on: access to the thread, and the execution that runs, None at rest."""
 
     __slots__ = ("_access", "_execution", "_scene")
 
-    def __init__(self, access: ThreadAccess, execution: Execution | None) -> None:
-        self._access = access
-        self._execution = execution
-        self._scene: Scene | None = None
+    _access: ThreadAccess
+    _execution: Execution | None
+    _scene: Scene | None
 
     @property
     def scene(self) -> Scene:
@@ -45,7 +39,8 @@ class StateParts:
 
     def _declared(self) -> Scene | None:
         """Return the scene of a declared agent, or of a thread at rest; None for a plain callable, which has no hooks."""
-        if self._execution is not None and self._scene is None and not is_declared(self._execution):
+        execution = self._execution
+        if execution is not None and self._scene is None and not is_declared(execution):
             return None
         return self.scene
 

@@ -89,24 +89,34 @@ class ThreadMessages(StateParts):
         """
         access = self._access
         try:
-            scene, redactor = self._declared(), self._redactor()
-            self._check_names(tool_call_id=tool_call_id)
-            given: JsonObject = {
-                "content": content,
-                "metadata": metadata,
-                "attachments": attachments,
-                "tool_calls": tool_calls,
-                "name": name,
-            }
-            given = given if redactor is None else _redacted(redactor, given)
-            draft = draft_injected(
-                access.new_id(),
-                role,
-                silent=silent,
-                tool_call_id=tool_call_id,
-                tool_status=tool_status,
-                **given,
-            )
+            scene = self._declared()
+            redactor = None if scene is None else self._redactor()
+            if redactor is not None:
+                self._check_names(tool_call_id=tool_call_id)
+                given: JsonObject = {
+                    "content": content,
+                    "metadata": metadata,
+                    "attachments": attachments,
+                    "tool_calls": tool_calls,
+                    "name": name,
+                }
+                given = _redacted(redactor, given)
+                draft = draft_injected(
+                    access.new_id(), role, silent=silent, tool_call_id=tool_call_id, tool_status=tool_status, **given
+                )
+            else:
+                draft = draft_injected(
+                    access.new_id(),
+                    role,
+                    content,
+                    silent,
+                    metadata,
+                    attachments,
+                    name,
+                    tool_calls,
+                    tool_call_id,
+                    tool_status,
+                )
         except TreadleError as error:
             return Reply.failed(error)
         return access.append(draft) if scene is None else self._append_declared(scene, draft)

@@ -45,22 +45,23 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
 
     Attributes:
         context: scratch space of one execution, shared by all its passes, tools and hooks; never durable.
-        execution: the execution that runs; None at rest.
     """
 
-    __slots__ = ("_arguments", "context", "execution")
+    __slots__ = ("_arguments", "_running", "context")
 
     def __init__(self, access: ThreadAccess, execution: Execution | None = None) -> None:
-        super().__init__(access, execution)
+        self._access = access
+        self._execution = execution
+        self._scene = None
         self._arguments: Mapping[str, Value] | None = None
+        self._running: ExecutionState | None = None
         self.context: JsonObject = {}
-        self.execution = None if execution is None else ExecutionState(execution)
 
     @classmethod
     def of(cls, execution: Execution) -> ThreadState:
         """Return the one state of an execution: made for its first pass, the same object in all that follow."""
         state = execution.body_state
-        if not isinstance(state, ThreadState):
+        if state is None or not isinstance(state, ThreadState):
             state = execution.body_state = cls(execution, execution)
         return state
 
@@ -68,6 +69,14 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
     def at_rest(cls, thread: Thread) -> ThreadState:
         """Return the state of a thread as endpoints and other outsiders have it: without an execution, whoever runs."""
         return cls(RestAccess(thread))
+
+    @property
+    def execution(self) -> ExecutionState | None:
+        """The execution that runs, one object for all its passes; None at rest."""
+        running = self._running
+        if running is None and self._execution is not None:
+            running = self._running = ExecutionState(self._execution)
+        return running
 
     @property
     def thread_id(self) -> str:
