@@ -39,28 +39,35 @@ from .limits import LOST_MAX
 from .messages import Draft, draft_size
 from .status import ThreadStatus, abort_code, settled_state
 
-__all__ = ["Facts", "call_ids", "message_class"]
+__all__ = ["LIVELY", "STEADY", "STORED", "Facts", "message_class"]
 
 
-# The stored record is these values in this order; a later version adds names at the end.
-STORED: Final = (
-    "thread_id", "agent_id", "user_id", "created_at",
-    "generation", "sequence", "last_time",
-    "state", "since", "reason",
+# The stored record is these values in this order. A usual execution changes the lively ones alone: the steady ones are
+# packed when one of them has changed, since all of them at every commit cost more than all else that folding does.
+STEADY: Final = (
+    "thread_id", "agent_id", "user_id", "created_at", "generation",
     "held", "hold_reason", "terminated_at", "failed_through",
-    "execution_id", "started_at", "steerable", "timeout", "interrupted_by", "start_sequence",
     "steers", "steer_bytes", "waiting_messages", "waiting_submits", "queued_plain", "queued_silent",
-    "open_calls", "open_bytes", "pending", "processes",
-    "messages", "counts", "executions", "lost_at", "resuming",
-    "edited",
+    "open_calls", "open_bytes", "pending", "processes", "lost_at", "resuming", "edited",
 )  # fmt: skip
+LIVELY: Final = (
+    "sequence", "last_time", "state", "since", "reason",
+    "execution_id", "started_at", "steerable", "timeout", "interrupted_by", "start_sequence",
+    "messages", "counts", "executions",
+)  # fmt: skip
+STORED: Final = (*STEADY, *LIVELY)
 
 
 class Facts:
-    """What is durably true of a thread. `slots` in order are the stored record; `copy` before folding."""
+    """What is durably true of a thread; `copy` before folding.
 
-    __slots__ = STORED
+    Attributes:
+        stem: what the codec made of the steady values; None once one of them has changed. Folding sees to that.
+    """
 
+    __slots__ = (*STORED, "stem")
+
+    stem: bytes | None
     thread_id: str
     agent_id: str
     user_id: str | None
@@ -100,10 +107,11 @@ class Facts:
 
     def __init__(self) -> None:
         """Nothing is known yet: what precedes `THREAD_CREATED`."""
-        for name in self.__slots__:
+        for name in STORED:
             setattr(self, name, _BLANK.get(name, 0))
         self.counts = {}
         self.lost_at = []
+        self.stem = None
 
     def copy(self) -> Facts:
         """Return facts that can be folded without changing these."""
@@ -111,12 +119,20 @@ class Facts:
         for name in STORED:
             setattr(new, name, getattr(self, name))
         new.counts = self.counts.copy()
+        new.stem = None
         return new
 
     def values(self) -> tuple[Any, ...]:
-        """Return the slots in order: what is stored."""
-        values: tuple[Any, ...] = _VALUES(self)
-        return values
+        """Return what is stored, in order."""
+        return (*self.steady(), *self.lively())
+
+    def steady(self) -> tuple[Any, ...]:
+        """Return the first of the values: those that a usual execution leaves as they are."""
+        return _STEADY(self)
+
+    def lively(self) -> tuple[Any, ...]:
+        """Return the values behind them."""
+        return _LIVELY(self)
 
     @classmethod
     def from_values(cls, values: Iterable[Any]) -> Facts:
@@ -124,6 +140,7 @@ class Facts:
         new = _new(cls)
         for name, value in zip(STORED, values, strict=True):
             setattr(new, name, value)
+        new.stem = None
         return new
 
     @property
@@ -150,7 +167,10 @@ class Facts:
         for event in events:
             self.sequence += 1
             self.last_time = at
-            _FOLDS[event.__class__](self, event, at)
+            kind = event.__class__
+            if kind not in _OF_EVERY_EXECUTION:
+                self.stem = None  # whatever of the steady values it changes
+            _FOLDS[kind](self, event, at)
             at += 1
 
     def settle(self, state: str, reason: str | None, at: int) -> None:
@@ -179,16 +199,19 @@ class Facts:
     def count(self, message_class: int, messages: int) -> None:
         """Add messages of one class to history."""
         if messages:
-            self.counts[message_class] = self.counts.get(message_class, 0) + messages
+            counts = self.counts
+            counts[message_class] = counts.get(message_class, 0) + messages
             self.messages += messages
 
 
-_VALUES = attrgetter(*STORED)  # one call for all slots: a third of the time of a loop, and this runs once a commit
+# One call for many slots: a third of the time of a loop.
+_STEADY, _LIVELY = attrgetter(*STEADY), attrgetter(*LIVELY)
+# What these change of the steady values they see to themselves: mostly nothing.
+_OF_EVERY_EXECUTION = frozenset({ExecutionStarted, MessageAdded, ExecutionFinished})
 _BLANK: dict[str, Any] = {
     "thread_id": "", "agent_id": "", "user_id": None, "generation": 1, "state": "idle", "reason": None, "held": False,
     "hold_reason": None, "terminated_at": None, "execution_id": None, "steerable": False, "timeout": None,
-    "interrupted_by": None,
-    "resuming": False,
+    "interrupted_by": None, "resuming": False,
 }  # fmt: skip
 
 
@@ -203,39 +226,31 @@ def message_class(draft: Draft) -> int:
     return 2 * int(draft.get("depth", 0)) + (1 if draft.get("silent") else 0)
 
 
-def call_ids(draft: Draft) -> list[str]:
-    """Return the ids of the tool calls that an assistant message opens; the text was checked when it was made."""
-    calls = draft.get("calls")
-    return list(calls) if calls else []
-
-
 def _created(facts: Facts, event: ThreadCreated, at: int) -> None:
     facts.thread_id, facts.agent_id, facts.user_id = event.thread_id, event.agent_id, event.user_id
     facts.created_at = facts.since = at
 
 
-def _enter(facts: Facts, draft: Draft) -> None:
-    kind = 0 if len(draft) == 3 else message_class(draft)
-    counts = facts.counts
-    counts[kind] = counts.get(kind, 0) + 1
-    facts.messages += 1
-
-
 def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
-    facts.execution_id, facts.agent_id, facts.started_at = event.execution_id, event.agent_id, at
+    facts.execution_id, facts.started_at = event.execution_id, at
     facts.steerable, facts.timeout = event.steerable, event.timeout
     facts.interrupted_by, facts.start_sequence = None, facts.sequence
-    facts.held, facts.hold_reason = False, None
-    facts.resuming = False
+    if facts.held or facts.resuming or facts.hold_reason is not None or facts.agent_id != event.agent_id:
+        facts.stem = None
+        facts.held, facts.hold_reason = False, None
+        facts.resuming = False
+        facts.agent_id = event.agent_id
     facts.executions += 1
     for draft in event.messages:
-        _enter(facts, draft)
+        facts.count(0 if len(draft) == 3 else message_class(draft), 1)
     facts.settle("running", None, at)
 
 
 def _close(facts: Facts) -> None:
     facts.execution_id = None
-    facts.open_calls = facts.open_bytes = facts.processes = 0
+    if facts.open_calls or facts.open_bytes or facts.processes:
+        facts.stem = None
+        facts.open_calls = facts.open_bytes = facts.processes = 0
 
 
 def _finished(facts: Facts, event: ExecutionFinished, at: int) -> None:
@@ -261,9 +276,13 @@ def _interrupted(facts: Facts, event: ExecutionInterrupted, at: int) -> None:
 
 def _added(facts: Facts, event: MessageAdded, at: int) -> None:
     draft = event.message
-    _enter(facts, draft)
-    if len(draft) == 3 or event.execution_id is None:  # id, role and content: no call in it
+    if len(draft) == 3:  # id, role and content alone: no call in it
+        facts.count(0, 1)
         return
+    facts.count(message_class(draft), 1)
+    if event.execution_id is None:
+        return
+    facts.stem = None
     if draft.get("calls"):
         facts.open_calls += len(draft["calls"])
         facts.open_bytes += draft_size(draft)

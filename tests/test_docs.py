@@ -18,7 +18,7 @@ from treadle.agents.hooks import HookBlocked, HookTimedOut, markdown
 from treadle.agents.secrets import SecretUnreadable
 from treadle.protocol import errors
 from treadle.protocol.events import EVENT_TYPES
-from treadle.protocol.facts import STORED
+from treadle.protocol.facts import LIVELY, STEADY, STORED
 from treadle.protocol.limits import LOST_MAX
 from treadle.protocol.receipts import Disposition, RespondStatus
 from treadle.storage.codec import VERSION
@@ -86,7 +86,8 @@ def test_every_fact_is_in_the_storage_page_in_order() -> None:
     first_cells = [line.split(" |")[0] for line in section.splitlines() if line.startswith("| `")]
 
     assert [word for cell in first_cells for word in re.findall(r"`(\w+)`", cell)] == list(STORED)
-    assert f"in this order, {len(STORED)} values" in section
+    assert f"{len(STEADY)} facts that" in section
+    assert f"a list of the {len(LIVELY)} that" in section
     assert f"at most {LOST_MAX} |" in section
 
 
