@@ -11,6 +11,7 @@ from typing import Any
 
 from ..protocol.errors import InternalError
 from ..protocol.events import (
+    EVENT_TYPES,
     ControlRecorded,
     Event,
     ExecutionFinished,
@@ -34,7 +35,7 @@ from ..protocol.events import (
 from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
 from .batch import Batch, Op
-from .codec import VERSION, encode_event, pack
+from .codec import VERSION, WORKER, Pack, encode_event, pack
 from .gaps import gap_keys
 from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, request_key, user_key
 from .tables import Table
@@ -74,7 +75,7 @@ def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
     return pack((*change, facts.thread_id) if deleted else change)
 
 
-_NOTHING: Mapping[int, tuple[int, InputQueued]] = MappingProxyType({})
+_NO_CONTENTS: Mapping[int, tuple[int, InputQueued]] = MappingProxyType({})
 
 
 class Encoding(Batch):
@@ -90,7 +91,7 @@ class Encoding(Batch):
     """
 
     size: int = 0
-    contents: Mapping[int, tuple[int, InputQueued]] = _NOTHING
+    contents: Mapping[int, tuple[int, InputQueued]] = _NO_CONTENTS
     groups: Sequence[int] = ()
     gaps: dict[bytes, int] | None = None
 
@@ -107,34 +108,32 @@ class Encoding(Batch):
 
     def add(self, event: Event, at: int) -> None:
         """Take in the next event, which happens `at` (microseconds)."""
+        pack = WORKER.pack
         self.head_sequence = sequence = self.head_sequence + 1
-        record = encode_event(event, at)
+        record = encode_event(event, at, pack)
         self.size += len(record) + 64
         self.ops.append((JOURNAL, _journal_key(self.number, self.head_generation, sequence), record))
-        change = _CHANGES.get(event.__class__)
-        if change is not None:
-            change(self, event)
+        _CHANGES[event.__class__](self, event, sequence, pack)
 
     def add_value(self, key: bytes, value: bytes | None) -> None:
         """Put or delete a value's content, beside its event."""
         self.ops.append((int(Table.VALUES), key, value))
         self.size += len(key) + len(value or b"")
 
-    def join(self, draft: Draft, content: int, rank: int, edited: int = 0) -> None:
-        """Give a message the next position in history; `edited` is the event that holds it as it is now."""
+    # What follows is called while an event is taken in, with its packer.
+
+    def join(self, draft: Draft, content: int, rank: int, pack: Pack) -> None:
+        """Give a message the next position in history."""
         kind = 0 if len(draft) == 3 else message_class(draft)
         position, joined = self.position, self.head_sequence
         self.position = position + 1
-        if edited:
-            self.place(draft, [content, rank, joined, position], edited)
-            return
         # A message that joined carries its place; one that waits does not.
         self.ops += (
             (MESSAGES, _message_key(self.number, kind, position), pack((content, rank, joined))),
             (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position))),
         )
 
-    def place(self, draft: Draft, place: MessagePlace, edited: int) -> None:
+    def place(self, draft: Draft, place: MessagePlace, edited: int, pack: Pack) -> None:
         """Say where a joined message stands that the event `edited` holds as it is now."""
         content, rank, joined, position = place
         self.ops += (
@@ -146,50 +145,52 @@ class Encoding(Batch):
             (MESSAGE_IDS, self.prefix + id_part(draft["id"]), pack((content, rank, joined, position, edited))),
         )
 
-    def receipt(self, given: str, state: int, sequence: int, about: int = 0) -> None:
+    def receipt(self, given: str, state: int, sequence: int, about: int, pack: Pack) -> None:
         """Record, or update, what is found under an input or control id."""
         self.ops.append((RECEIPTS, self.prefix + id_part(given), pack((sequence, state, about))))
 
 
-def _created(out: Encoding, event: ThreadCreated) -> None:
+def _nothing(_out: Encoding, _event: Event, _sequence: int, _pack: Pack) -> None:
+    """Change no table: the journal and the facts say it all."""
+
+
+def _created(out: Encoding, event: ThreadCreated, _sequence: int, _pack: Pack) -> None:
     out.ops.append((int(Table.NAMES), event.thread_id.encode(), out.prefix))
     if event.user_id is not None:
         out.ops.append((int(Table.USERS), user_key(event.user_id, out.number), b""))
 
 
-def _started(out: Encoding, event: ExecutionStarted) -> None:
-    out.start_sequence = out.head_sequence
-    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.head_sequence, 0))))
+def _started(out: Encoding, event: ExecutionStarted, sequence: int, pack: Pack) -> None:
+    out.start_sequence = sequence
+    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((sequence, 0))))
     if event.cause == "submit" and event.input_id is not None:
-        out.receipt(event.input_id, RECEIPT_JOINED, out.head_sequence, out.head_sequence)
+        out.receipt(event.input_id, RECEIPT_JOINED, sequence, sequence, pack)
     for rank, draft in enumerate(event.messages):
-        out.join(draft, out.head_sequence, rank)
+        out.join(draft, sequence, rank, pack)
 
 
-def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost) -> None:
-    out.ops.append(
-        (EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.start_sequence, out.head_sequence)))
-    )
+def _ended(out: Encoding, event: ExecutionFinished | ExecutionLost, sequence: int, pack: Pack) -> None:
+    out.ops.append((EXECUTIONS, out.prefix + id_part(event.execution_id), pack((out.start_sequence, sequence))))
     for group in out.groups:
         out.ops.append((OPEN, open_key(out.prefix, b"p", str(group)), None))
 
 
-def _open_calls(out: Encoding, draft: Draft, sequence: int) -> None:
+def _open_calls(out: Encoding, draft: Draft, sequence: int, pack: Pack) -> None:
     for call_id in draft.get("calls", ()):
         out.ops.append((OPEN, open_key(out.prefix, b"c", call_id), pack((call_id, sequence))))
 
 
-def _added(out: Encoding, event: MessageAdded) -> None:
+def _added(out: Encoding, event: MessageAdded, sequence: int, pack: Pack) -> None:
     draft = event.message
-    out.join(draft, out.head_sequence, 0)
-    if event.execution_id is None:
+    out.join(draft, sequence, 0, pack)
+    if len(draft) == 3 or event.execution_id is None:  # id, role and content alone; or said by nobody who makes calls
         return
-    _open_calls(out, draft, out.head_sequence)
+    _open_calls(out, draft, sequence, pack)
     if draft.get("closes"):
         out.ops.append((OPEN, open_key(out.prefix, b"c", draft["tool_call_id"]), None))
 
 
-def _queued(out: Encoding, event: InputQueued) -> None:
+def _queued(out: Encoding, event: InputQueued, sequence: int, pack: Pack) -> None:
     row = (
         event.kind,
         event.input_id,
@@ -199,10 +200,10 @@ def _queued(out: Encoding, event: InputQueued) -> None:
         event.size,
         event.timeout,
     )
-    out.ops.append((INBOX, inbox_key(out.number, event.first, out.head_sequence), pack((VERSION, *row))))
-    out.receipt(event.input_id, RECEIPT_RECORDED, out.head_sequence)
+    out.ops.append((INBOX, inbox_key(out.number, event.first, sequence), pack((VERSION, *row))))
+    out.receipt(event.input_id, RECEIPT_RECORDED, sequence, 0, pack)
     for rank, draft in enumerate(event.messages):
-        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), pack((out.head_sequence, rank, 0, None))))
+        out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), pack((sequence, rank, 0, None))))
 
 
 def _silent(event: InputQueued) -> int:
@@ -216,47 +217,51 @@ def _content(out: Encoding, sequence: int) -> InputQueued:
     return found[1]
 
 
-def _joined(out: Encoding, event: MessagesJoined) -> None:
+def _joined(out: Encoding, event: MessagesJoined, joined: int, pack: Pack) -> None:
     state = RECEIPT_JOINED if event.consumed else RECEIPT_UNREAD
     for row in event.rows:
         sequence = row[0]
         content = _content(out, sequence)
         out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), None))
-        out.receipt(content.input_id, state, sequence, out.head_sequence)
+        out.receipt(content.input_id, state, sequence, joined, pack)
         if row[1] == "tool" and event.consumed:
-            _open_calls(out, content.messages[0], sequence)
+            _open_calls(out, content.messages[0], sequence, pack)
         if len(row) == 5:  # no message of it was edited
             for rank, draft in enumerate(content.messages):
-                out.join(draft, sequence, rank)
+                out.join(draft, sequence, rank, pack)
             continue
         edits = dict(row[5])
         for rank, draft in enumerate(content.messages):
-            if draft:
-                out.join(draft, sequence, rank, edits.get(rank, 0))
+            edited = edits.get(rank, 0)
+            if edited and draft:
+                out.place(draft, [sequence, rank, joined, out.position], edited, pack)
+                out.position += 1
+            elif draft:
+                out.join(draft, sequence, rank, pack)
 
 
-def _withdrawn(out: Encoding, event: InputWithdrawn) -> None:
+def _withdrawn(out: Encoding, event: InputWithdrawn, sequence: int, pack: Pack) -> None:
     content = _content(out, event.row[0])
     out.ops.append((INBOX, inbox_key(out.number, content.first, event.row[0]), None))
-    out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], out.head_sequence)
+    out.receipt(content.input_id, RECEIPT_WITHDRAWN, event.row[0], sequence, pack)
     for draft in content.messages:
         if draft:
             out.ops.append((MESSAGE_IDS, out.prefix + id_part(draft["id"]), None))
 
 
-def _updated(out: Encoding, event: MessageUpdated) -> None:
+def _updated(out: Encoding, event: MessageUpdated, sequence: int, pack: Pack) -> None:
     if event.row is None:
-        out.place(event.message, event.place, out.head_sequence)
+        out.place(event.message, event.place, sequence, pack)
         return
     key = out.prefix + id_part(event.message["id"])
-    out.ops.append((MESSAGE_IDS, key, pack((*event.place, out.head_sequence))))
-    _edit_row(out, event.row)
+    out.ops.append((MESSAGE_IDS, key, pack((*event.place, sequence))))
+    _edit_row(out, event.row, pack)
 
 
-def _deleted(out: Encoding, event: MessageDeleted) -> None:
+def _deleted(out: Encoding, event: MessageDeleted, _sequence: int, pack: Pack) -> None:
     out.ops.append((MESSAGE_IDS, out.prefix + id_part(event.message_id), None))
     if event.row is not None:
-        _edit_row(out, event.row)
+        _edit_row(out, event.row, pack)
         return
     position = event.place[3]
     out.ops.append((MESSAGES, _message_key(out.number, event.message_class, position), None))
@@ -267,35 +272,36 @@ def _deleted(out: Encoding, event: MessageDeleted) -> None:
         out.ops.append((MESSAGES, key, pack(count)))
 
 
-def _edit_row(out: Encoding, row: StoredRow) -> None:
+def _edit_row(out: Encoding, row: StoredRow, pack: Pack) -> None:
     sequence, kind, messages, silent, size, edits = row
     content = _content(out, sequence)
     stored = (VERSION, kind, content.input_id, content.execution_id, messages, silent, size, content.timeout, edits)
     out.ops.append((INBOX, inbox_key(out.number, content.first, sequence), pack(stored)))
 
 
-def _control(out: Encoding, event: ExecutionInterrupted | ControlRecorded) -> None:
+def _control(out: Encoding, event: ExecutionInterrupted | ControlRecorded, sequence: int, pack: Pack) -> None:
     if event.control_id is not None:
-        out.receipt(event.control_id, RECEIPT_JOINED, out.head_sequence, out.head_sequence)
+        out.receipt(event.control_id, RECEIPT_JOINED, sequence, sequence, pack)
 
 
-def _process(out: Encoding, event: ProcessRecorded) -> None:
+def _process(out: Encoding, event: ProcessRecorded, _sequence: int, pack: Pack) -> None:
     out.ops.append((OPEN, open_key(out.prefix, b"p", str(event.group)), pack((event.group, event.start_time))))
 
 
-def _request(out: Encoding, event: RequestOpened) -> None:
-    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), pack((event.request_id, out.head_sequence))))
+def _request(out: Encoding, event: RequestOpened, sequence: int, pack: Pack) -> None:
+    out.ops.append((OPEN, open_key(out.prefix, b"r", event.request_id), pack((event.request_id, sequence))))
 
 
-def _request_over(out: Encoding, event: RequestTerminated) -> None:
-    ended = (out.head_sequence, REQUEST_ENDS[event.status], out.head_sequence)
+def _request_over(out: Encoding, event: RequestTerminated, sequence: int, pack: Pack) -> None:
+    ended = (sequence, REQUEST_ENDS[event.status], sequence)
     out.ops += (
         (OPEN, open_key(out.prefix, b"r", event.request_id), None),
         (RECEIPTS, request_key(out.prefix, event.request_id), pack(ended)),
     )
 
 
-_CHANGES: dict[type[Event], Callable[[Encoding, Any], None]] = {
+_CHANGES: dict[type[Event], Callable[[Encoding, Any, int, Pack], None]] = {
+    **dict.fromkeys(EVENT_TYPES.values(), _nothing),
     ThreadCreated: _created,
     ExecutionStarted: _started,
     ExecutionFinished: _ended,
