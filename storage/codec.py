@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from ..protocol.errors import CorruptRecord, shorten
 from ..protocol.events import EVENT_TYPES, Event
-from ..protocol.facts import STORED, Facts
+from ..protocol.facts import LIVELY, STEADY, STORED, Facts
 from .tables import Table
 
 __all__ = [
@@ -93,8 +93,12 @@ def decode_event(data: bytes, key: bytes) -> tuple[int, Event]:
 
 
 def encode_facts(facts: Facts) -> bytes:
-    """Return the thread record that stands behind the head in the thread's row."""
-    return pack([VERSION, *facts.values()])
+    """Return the thread record that stands behind the head in the thread's row: the steady values, and a list of the others."""
+    stem = facts.stem
+    if stem is None:
+        # With something in the place of the list, and without it again: one byte.
+        stem = facts.stem = pack((VERSION, *facts.steady(), None))[:-1]
+    return stem + pack(facts.lively())
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -118,11 +122,14 @@ def decode_facts(data: bytes, key: bytes) -> Facts:
         raise _corrupt(Table.THREADS, key, f"not msgpack: {error}") from error
     if (
         not isinstance(record, list)
-        or len(record) != len(STORED) + 1
+        or len(record) != len(STEADY) + 2
         or record[0] != VERSION
         or type(record[0]) is not int
+        or not isinstance(record[-1], list)
+        or len(record[-1]) != len(LIVELY)
     ):
         raise _corrupt(Table.THREADS, key, "not a thread record")
+    record += record.pop()
     for value, (name, kind) in zip(record[1:], _CHECKS, strict=True):
         if not isinstance(value, kind) or (kind is int and type(value) is not int):
             raise _corrupt(Table.THREADS, key, f"{name} is {shorten(value)}")
