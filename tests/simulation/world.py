@@ -27,7 +27,7 @@ from treadle.protocol.events import (
     RequestTerminated,
     ThreadCreated,
 )
-from treadle.protocol.facts import Facts, call_ids
+from treadle.protocol.facts import Facts
 from treadle.protocol.inbox import Row
 from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
 from treadle.protocol.open_calls import OpenCall
@@ -160,7 +160,7 @@ def _withdrawn(stored: Stored, event: InputWithdrawn, sequence: int, at: int) ->
 def _message(stored: Stored, event: MessageAdded, sequence: int, at: int) -> Stored:
     draft = event.message
     stored = stored._replace(history=stored.history + 1)
-    calls = (*stored.calls, *call_ids(draft))
+    calls = (*stored.calls, *draft.get("calls", ()))
     if draft.get("closes"):
         calls = tuple(call for call in calls if call != draft["tool_call_id"])
     return stored if calls == stored.calls else stored._replace(calls=calls)
