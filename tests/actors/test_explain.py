@@ -178,7 +178,7 @@ def test_a_quarantined_thread_is_told_from_one_at_rest(stage: Enter, monkeypatch
     def fail(*_args: object) -> None:
         raise OSError("a bug in folding")
 
-    monkeypatch.setattr(Facts, "fold", fail)
+    monkeypatch.setattr(Facts, "fold_all", fail)
     for rank in range(4):
         thread.inject_message("user", str(rank))
         on.settle()
