@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from contextvars import Context
 from threading import get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -23,13 +23,17 @@ logger = logging.getLogger("treadle")
 
 
 class Burst:
-    """The calls on their way to one loop, run there in the order they were submitted."""
+    """The calls on their way to one loop, run there in the order they were submitted.
 
-    __slots__ = ("_context", "_loop", "_pending", "_woken")
+    Attributes:
+        pending: where a call may be put straight away, by whoever calls `rouse` then and asks no more.
+    """
+
+    __slots__ = ("_context", "_loop", "_woken", "pending")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
-        self._pending: deque[Callable[[], object]] = deque()
+        self.pending: deque[Callable[[], object]] = deque()
         self._woken = False
         # Without a context of its own the loop would run each burst in that of whoever happened to wake it.
         self._context = Context()
@@ -40,7 +44,7 @@ class Burst:
         Returns:
             False when the loop is closed: `call` will never run.
         """
-        self._pending.append(call)
+        self.pending.append(call)
         # The append comes before this look, and a drain lowers the flag before it takes: who sees it raised is served.
         if self._woken and not self._loop.is_closed():
             return True
@@ -51,9 +55,8 @@ class Burst:
             return True
         return self.wake()
 
-    def push(self, call: Callable[[], object]) -> None:
-        """Submit `call` where nobody asks whether it will run: looking whether the loop is closed is half the price."""
-        self._pending.append(call)
+    def rouse(self) -> None:
+        """Have what is pending run; half the price of `submit`, since nobody hears whether the loop is closed."""
         if not self._woken:
             self._woken = True
             owed = _OWED.get(get_ident())
@@ -73,13 +76,13 @@ class Burst:
         except RuntimeError:
             if not self._loop.is_closed():
                 raise
-            self._pending.clear()
+            self.pending.clear()
             return False
         return True
 
     def _drain(self) -> None:
         self._woken = False
-        pending = self._pending
+        pending = self.pending
         try:
             # Only what is here now: producers faster than this loop must not keep it from its timers and sockets.
             for _ in range(len(pending)):
@@ -127,9 +130,8 @@ def register_burst(loop: AbstractEventLoop) -> Burst:
     return _BURSTS.setdefault(loop, Burst(loop))
 
 
-def burst_for(loop: AbstractEventLoop) -> Burst | None:
-    """Return the burst of a runtime's loop; None for a loop that no runtime uses."""
-    return _BURSTS.get(loop)
+burst_for: Final[Callable[[AbstractEventLoop], Burst | None]] = _BURSTS.get
+"""Return the burst of a runtime's loop; None for a loop that no runtime uses."""
 
 
 def forget_burst(loop: AbstractEventLoop) -> None:

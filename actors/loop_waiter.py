@@ -32,8 +32,10 @@ class LoopWaiter:
 
     def __call__(self, _reply: object) -> None:
         """Have the loop wake the task; any worker."""
-        if self._burst is not None:
-            self._burst.push(self._wake)
+        burst = self._burst
+        if burst is not None:
+            burst.pending.append(self._wake)
+            burst.rouse()
             return
         try:
             self._loop.call_soon_threadsafe(self._wake)

@@ -30,6 +30,7 @@ T = TypeVar("T")
 logger = logging.getLogger("treadle")
 
 _PENDING: Final[Any] = object()  # what stands in a reply that is not settled
+_BROKEN: Final = "A done callback of a reply failed"
 _TRACEBACK: Final[Any] = BaseException.__dict__["__traceback__"]
 
 
@@ -140,8 +141,16 @@ class Reply(Generic[T]):
         except AttributeError:
             return False
         self._content = value
-        if self._waiters:
-            _notify(self, self._waiters)
+        waiters = self._waiters
+        if waiters:
+            called = waiters[:]
+            # Whoever comes in from here on finds the reply set.
+            waiters.clear()
+            for waiter in called:
+                try:
+                    waiter(self)
+                except BaseException:  # the setting worker serves every thread: no callback may end it
+                    logger.exception(_BROKEN)
         return True
 
     def fail(self, error: BaseException) -> bool:
@@ -151,15 +160,11 @@ class Reply(Generic[T]):
             False when it was set before: nothing was changed.
         """
         failure = _Failure(error)
-        try:
-            del self._open
-        except AttributeError:
-            failure.taken = True
-            return False
-        self._content = failure
-        if self._waiters:
-            _notify(self, self._waiters)
-        return True
+        # What is set tells an error from a value.
+        if self.set(cast("T", failure)):
+            return True
+        failure.taken = True
+        return False
 
     def _waive(self) -> None:
         """Note that whoever waited for it was interrupted: an error that comes all the same is no longer theirs to take."""
@@ -209,6 +214,7 @@ class Reply(Generic[T]):
                     try:
                         yield waiter
                     except asyncio.CancelledError:
+                        self._delist(waiter)
                         # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
                         body = current_body.get()
                         error = None if body is None else body.interruption()
@@ -216,10 +222,10 @@ class Reply(Generic[T]):
                             raise
                         self._waive()
                         raise error from None
-                    finally:
-                        if self._content is _PENDING:
-                            # Cancelled while waiting: a reply that stays pending must not collect dead waiters.
-                            self._delist(waiter)
+                    except BaseException:
+                        # A reply that stays pending must not collect dead waiters.
+                        self._delist(waiter)
+                        raise
             if type(self._content) is not _Failure:
                 return cast("T", self._content)
             raise self._content.take()
@@ -233,13 +239,13 @@ class Reply(Generic[T]):
             callback: must be quick and must not block; what it raises is logged.
         """
         if self._content is not _PENDING:
-            _notify(self, [callback])
+            _call(self, callback)
             return
         once = _Once(callback)
         self._waiters.append(once)
         if self._content is not _PENDING:
             self._delist(once)
-            _notify(self, [once])
+            _call(self, once)
 
     def remove_done_callback(self, callback: Callable[[Reply[T]], object]) -> None:
         """Take a callback back; does no harm once it was called."""
@@ -283,15 +289,11 @@ def _disown(reply: Reply[Any]) -> None:
         content.taken = True
 
 
-def _notify(reply: Reply[T], waiters: list[Callable[[Reply[T]], object]]) -> None:
-    called = waiters[:]
-    # Whoever comes in from here on finds the reply set.
-    waiters.clear()
-    for waiter in called:
-        try:
-            waiter(reply)
-        except BaseException:  # the setting worker serves every thread: no callback may end it
-            logger.exception("A done callback of a reply failed")
+def _call(reply: Reply[T], callback: Callable[[Reply[T]], object]) -> None:
+    try:
+        callback(reply)
+    except BaseException:  # as where it is set
+        logger.exception(_BROKEN)
 
 
 def _block(reply: Reply[T], timeout: float | None) -> None:

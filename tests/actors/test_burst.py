@@ -135,7 +135,7 @@ def test_a_closed_loop_answers_false_and_keeps_nothing() -> None:
     calls: list[Callable[[], object]] = [print, print]
     assert [burst.submit(call) for call in calls] == [False, False]
     assert not burst.wake()
-    assert not burst._pending
+    assert not burst.pending
 
 
 def test_a_lost_wake_is_healed_by_the_next_wake() -> None:
