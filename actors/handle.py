@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 from ..protocol.errors import InvalidInput, TreadleError, shorten
 from ..protocol.ids import check_id, check_internal, check_key
 from ..protocol.message_edits import UNCHANGED, Unchanged
-from ..protocol.messages import ROLES, Content, Message, draft_message, draft_messages, draft_size
+from ..protocol.messages import OVERHEAD, ROLES, Content, Message, draft_message, draft_messages, draft_size, draft_text
 from ..protocol.queued_tools import draft_queued_tool
 from ..protocol.receipts import ControlReceipt, Receipt, RespondStatus, Withdrawal
 from ..protocol.triggers import (
@@ -90,13 +90,20 @@ class Thread(ThreadReads):
         # Spelled out: nearly every call is this one.
         reply: Reply[Receipt] = Reply()
         try:
-            entry = self._resolve()
+            entry = self._entry
+            if entry is None or entry.gone or self._services.closing:
+                entry = self._resolve()
             if on_busy is not _REJECT:
                 check_one_of("on_busy", on_busy, _ON_BUSY)
-            drafts, size = draft_messages(content, self._new_id, "user", _USER)
+            now = self._services.clock.now_us()
+            draft = draft_text(new_id(now), "user", content, _USER)
+            if draft is None:
+                drafts, size = draft_messages(content, self._new_id, "user", _USER)
+            else:
+                drafts, size = [draft], OVERHEAD + len(content)
             digest = None
             if input_id is None:
-                given = self._new_id()
+                given = new_id(now)
             else:
                 given = check_id("input_id", input_id)
                 digest = input_digest("submit", None, drafts, on_busy, hold=False)
@@ -352,7 +359,9 @@ class Thread(ThreadReads):
         """
         reply: Reply[ExecutionRecord] = Reply()
         try:
-            entry = self._resolve()
+            entry = self._entry
+            if entry is None or entry.gone or self._services.closing:
+                entry = self._resolve()
             wanted = awaited(target)
             sender = current_execution.get()
             if sender is not None and not sender.fenced and over_or_noted(self._services, entry, sender, wanted, reply):

@@ -17,6 +17,7 @@ from .limits import ATTACHMENTS_MAX, INPUT_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGE
 from .values import JsonObject, check_value
 
 __all__ = [
+    "OVERHEAD",
     "ROLES",
     "Content",
     "Draft",
@@ -35,7 +36,7 @@ ROLES: frozenset[str] = frozenset({"system", "user", "assistant", "tool"})
 Draft: TypeAlias = JsonObject
 Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
 
-_OVERHEAD = 64  # bytes of keys, ids and flags around a message's own text, rounded up
+OVERHEAD: Final = 64  # bytes of keys, ids and flags around a message's own text, rounded up
 _CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name"})
 # Only a body makes and answers calls: a step loop runs those that it finds waiting, whoever put them there.
 _BODYS_KEYS = frozenset({"tool_calls", "tool_call_id", "tool_status"})
@@ -82,7 +83,7 @@ def said(draft: Draft, at: int) -> Message:
     """Return the record of a draft of id, role and content alone, which was checked when it was made."""
     # Spelled out, since checking it once more takes three times as long, and each message that a body says is made so.
     message = _new(Message)
-    fields = {"id": draft["id"], "role": draft["role"], "content": draft["content"], **_PLAIN}
+    fields = {**draft, **_PLAIN}
     fields["created_at"], fields["attachments"] = at, []
     _fields(message, fields)
     _named(message, _SET.copy())
@@ -95,7 +96,7 @@ def draft_size(draft: Draft) -> int:
     """Return about how many bytes a draft takes once encoded; never less than its content."""
     if len(draft) == 3:  # id, role and content: nearly all of them
         content = draft["content"] or ""
-        return _OVERHEAD + (len(content) if content.isascii() else len(content.encode()))
+        return OVERHEAD + (len(content) if content.isascii() else len(content.encode()))
     return measured(draft)
 
 
@@ -111,8 +112,10 @@ def measured(value: object) -> int:
 
 
 def draft_text(message_id: str, role: str, content: object, roles: frozenset[str] = ROLES) -> Draft | None:
-    """Return what `draft_message` makes of a role and a text alone, where that is easily told; None where it has to judge."""
-    # Nearly every message is short ASCII, whose characters are its bytes.
+    """Return what `draft_message` makes of a role and a text alone, where that is easily told; None where it has to judge.
+
+    Nearly every message is short ASCII: its characters are its bytes, and its size is theirs and `OVERHEAD`.
+    """
     if (
         type(content) is str
         and content
@@ -280,7 +283,7 @@ def draft_messages(
         message_id = new_id()
         draft = draft_text(message_id, role, content, roles)
         if draft is not None:
-            return [draft], _OVERHEAD + len(content)
+            return [draft], OVERHEAD + len(content)
         draft = draft_message(message_id, role, content, roles=roles)
         return [draft], draft_size(draft)
     if not isinstance(content, list | tuple):
