@@ -20,7 +20,7 @@ from .decision import IDLE, RUNNING, STARTING, Batch, Decision, Phase, State, Ve
 from .errors import InternalError
 from .triggers import Answer, Kind, Trigger
 
-__all__ = ["TABLE", "Cell", "advance", "classify", "decide"]
+__all__ = ["RULES", "TABLE", "Cell", "advance", "classify", "committed", "decide", "durable", "not_written", "rule_of"]
 
 Rule = Callable[[State, Any], Decision]
 
@@ -52,6 +52,10 @@ _TAKE_BACK: _Spec = (_D, admission.withdraw, "a row that has not joined is taken
 _INJECT: _Spec = (_D, admission.inject, "joins history at once and starts nothing")
 _UPDATE: _Spec = (_D, message_edits.update, "history is the thread's own, whoever runs; a late body's is fenced")
 _DELETE: _Spec = (_D, message_edits.delete, "as an update; with the last message of a row the row is taken back")
+_STARTED: _Spec = (_D, ending.start_committed, "durable: the body is called")
+_NOT_STARTED: _Spec = (_D, ending.start_not_written, "the slot is free and the caller gets the error")
+_FINISHED: _Spec = (_D, ending.finish_committed, "the slot is free; the next START comes before other mail")
+_NOT_FINISHED: _Spec = (_D, ending.finish_not_written, "the thread stays owned; the commit is tried again")
 
 _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
     # The five cells of a row stand in the order of `Phase`.
@@ -225,34 +229,10 @@ _ROWS: dict[Kind, tuple[_Spec, _Spec, _Spec, _Spec, _Spec]] = {
         (_D, ending.lost_active, "its loop or worker is gone: fenced, released, settled"),
         _LATE,
     ),
-    Kind.START_COMMITTED: (
-        _NO_BATCH,
-        (_D, ending.start_committed, "durable: the body is called"),
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-    ),
-    Kind.START_NOT_WRITTEN: (
-        _NO_BATCH,
-        (_D, ending.start_not_written, "the slot is free and the caller gets the error"),
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-    ),
-    Kind.FINISH_COMMITTED: (
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-        (_D, ending.finish_committed, "the slot is free; the next START comes before other mail"),
-    ),
-    Kind.FINISH_NOT_WRITTEN: (
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-        _NO_BATCH,
-        (_D, ending.finish_not_written, "the thread stays owned; the commit is tried again"),
-    ),
+    Kind.START_COMMITTED: (_NO_BATCH, _STARTED, _NO_BATCH, _NO_BATCH, _NO_BATCH),
+    Kind.START_NOT_WRITTEN: (_NO_BATCH, _NOT_STARTED, _NO_BATCH, _NO_BATCH, _NO_BATCH),
+    Kind.FINISH_COMMITTED: (_NO_BATCH, _NO_BATCH, _NO_BATCH, _NO_BATCH, _FINISHED),
+    Kind.FINISH_NOT_WRITTEN: (_NO_BATCH, _NO_BATCH, _NO_BATCH, _NO_BATCH, _NOT_FINISHED),
     Kind.INTERRUPTION_COMMITTED: (
         _NO_BATCH,
         _NO_BATCH,
@@ -387,6 +367,13 @@ _NOT_WRITTEN = {
 
 
 _DURABLE = {batch: Answer(kind) for batch, kind in _COMMITTED.items()}
+
+
+def durable(state: State, batch: Batch) -> Decision:
+    """Decide that a batch is durable, move on, and return what was decided; such a row is never asked by the fence."""
+    decision = RULES[state.phase][_COMMITTED[batch]](state, _DURABLE[batch])
+    advance(state, decision, 0)
+    return decision
 
 
 def committed(batch: Batch) -> Answer:

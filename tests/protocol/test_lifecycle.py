@@ -15,7 +15,7 @@ from treadle.protocol.decision import Batch, Decision, Phase, Refusal, State, Ve
 from treadle.protocol.errors import InternalError
 from treadle.protocol.events import MessageAdded
 from treadle.protocol.handoffs import ChangeAgent
-from treadle.protocol.lifecycle import RULES, TABLE, advance, classify, committed, decide, not_written, rule_of
+from treadle.protocol.lifecycle import RULES, TABLE, advance, classify, committed, decide, durable, not_written, rule_of
 from treadle.protocol.message_edits import Changes, DeleteMessage, Found, MessageEdit, UpdateMessage
 from treadle.protocol.running import fenced, is_fenced
 from treadle.protocol.triggers import (
@@ -331,6 +331,23 @@ def test_deciding_changes_nothing_and_is_the_same_each_time(phase: Phase, kind: 
     assert seen() == before
     assert outcome(decide, state, trigger) == first
     assert seen() == before
+
+
+@pytest.mark.parametrize(("phase", "batch"), list(product(Phase, Batch)))
+def test_a_durable_batch_is_decided_and_moved_on_as_its_trigger_is(phase: Phase, batch: Batch) -> None:
+    def by_trigger(state: State, _batch: Batch) -> Decision:
+        decision = decide(state, committed(batch))
+        advance(state, decision, 0)
+        return decision
+
+    for waits in (False, True):
+        seen = []
+        for move in (durable, by_trigger):
+            thread = in_phase(phase)
+            thread.state.resumes = waits
+            said = outcome(move, thread.state, batch)  # type: ignore[arg-type]
+            seen.append((said, [getattr(thread.state, name) for name in State.__slots__ if name != "facts"]))
+        assert seen[0] == seen[1]
 
 
 def test_a_body_that_is_not_the_live_one_is_fenced_before_the_table() -> None:
