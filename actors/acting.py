@@ -16,6 +16,7 @@ from ..protocol.events import (
 )
 from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.messages import said
+from ..protocol.receipts import Receipt
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
 from ..storage.encoding import WORK_DELETING
 from ..storage.keys import user_key
@@ -347,9 +348,11 @@ class Acting:
         value = decision.reply
         trigger: Any = mail.body
         kind = trigger.kind
-        if isinstance(value, TreadleError):
+        if value.__class__ is Receipt:
+            reply.set(value)
+        elif isinstance(value, TreadleError):
             reply.fail(value)
-        elif isinstance(value, Refusal):
+        elif value.__class__ is Refusal:
             reply.fail(self._refusal(value, trigger.execution_id))
         elif kind is _APPEND or kind is _INJECT:
             event: Any = decision.events[0]

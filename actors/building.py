@@ -150,9 +150,10 @@ class Building(Encoding):
     # Not set on each batch, as others set it: a bound method of the batch in itself would wait for the collector.
     def confirm(self, answer: Answer) -> None:
         """Go to the thread's mailbox, with the answer."""
-        assert self._mailbox is not None
+        mailbox = self._mailbox
+        assert mailbox is not None
         self.answer = answer
-        self._mailbox.answered(self)
+        mailbox.scheduler.answer(mailbox, self)
 
 
 class Lookups:

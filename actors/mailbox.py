@@ -27,6 +27,8 @@ DRAIN_BUDGET = 64
 
 _SMALL = 1 << 16  # bytes that fit into any mailbox in which nothing waits
 
+# The dispatcher takes one by hand, since `with` costs twice as much; where a caller takes it an interrupt from the keyboard
+# may come at any call, and only `with` is safe from that.
 _LOCKS = tuple(threading.RLock() for _ in range(64))
 
 
@@ -72,6 +74,7 @@ class Mailbox:
 
     Attributes:
         key: the name of whom it belongs to, for errors and logs.
+        scheduler: gives it its turns, and takes the store's answers for it.
         receiver: takes each mail, on a dispatcher worker; None until the first mail, and after `detach_if`.
         activate: called on a dispatcher worker with the mailbox when mail finds no receiver. Returns the receiver, or
             None for "not yet": the mail then waits for `wake()`.
@@ -86,10 +89,10 @@ class Mailbox:
         "_queue",
         "_queued",
         "_running",
-        "_scheduler",
         "activate",
         "key",
         "receiver",
+        "scheduler",
     )
 
     def __init__(
@@ -102,7 +105,7 @@ class Mailbox:
         self.key = key
         self.receiver = receiver
         self.activate = activate
-        self._scheduler = scheduler
+        self.scheduler = scheduler
         self._lock = _LOCKS[(id(self) >> 6) & 63]
         self._queue: deque[Mail] | None = None
         self._queued = False  # in the dispatcher's line, a hint: being there twice does no harm
@@ -123,7 +126,7 @@ class Mailbox:
         Raises:
             ThreadOverloaded: the limit of mails or bytes is met; nothing was added.
         """
-        scheduler = self._scheduler
+        scheduler = self.scheduler
         size = mail.size
         with self._lock:
             queue = self._queue
@@ -163,7 +166,8 @@ class Mailbox:
         Nothing that a receiver raises comes out: it goes to `Scheduler.crashed`; mail behind waits for another turn.
         """
         lock = self._lock
-        with lock:
+        lock.acquire()
+        try:
             # Whoever drains it now looks once more, under this lock, before it leaves.
             if self._running:
                 return
@@ -172,6 +176,8 @@ class Mailbox:
             if not queue:
                 return
             self._running = get_ident()
+        finally:
+            lock.release()
         parked = False
         try:
             while queue:
@@ -191,25 +197,24 @@ class Mailbox:
                     if queue and queue[0] is mail:
                         queue.popleft()
                         self._bytes_out += mail.size
-                    self._scheduler.crashed(self, mail, error)
+                    self.scheduler.crashed(self, mail, error)
                     break
                 budget -= 1
                 if budget <= 0:
                     break
         finally:
-            with lock:
+            lock.acquire()
+            try:
                 self._running = 0
                 if not queue:
                     self._queue = None
                     self._queued = False
                     self._bytes_in = self._bytes_out = 0
-                elif not parked or self._queued or self._scheduler.stopped:
-                    self._scheduler.schedule(self)
+                elif not parked or self._queued or self.scheduler.stopped:
+                    self.scheduler.schedule(self)
                     self._queued = True
-
-    def answered(self, answer: object) -> None:
-        """Have a store's answer handed over by the dispatcher; any worker, never blocks."""
-        self._scheduler.answer(self, answer)
+            finally:
+                lock.release()
 
     def hand(self, answer: object) -> None:
         """Hand over the store's answer, before the mail that waits for it; the dispatcher's to call, on one of its workers.
@@ -217,24 +222,26 @@ class Mailbox:
         It is no mail: nobody else sends it, and nothing counts it. Where the mailbox is being drained, or has no receiver,
         it becomes mail and waits its turn. What a receiver raises goes the way of `drain`.
         """
-        with self._lock:
-            receiver = self.receiver
-            free = receiver is not None and not self._running
-            if free:
-                self._running = get_ident()
-        if not free:
+        lock = self._lock
+        lock.acquire()
+        receiver = self.receiver
+        if receiver is None or self._running:
+            lock.release()
             self.put(Mail(answer), internal=True)
             return
+        self._running = get_ident()
+        lock.release()
         try:
-            receiver(answer)  # type: ignore[misc, arg-type]  # free says that there is one, and it knows answers
+            receiver(answer)  # type: ignore[arg-type]  # it knows answers
         except BaseException as error:  # noqa: BLE001 - as in a drain
-            self._scheduler.crashed(self, Mail(answer), error)
+            self.scheduler.crashed(self, Mail(answer), error)
         finally:
-            with self._lock:
-                self._running = 0
-                if self._queue and not self._queued:
-                    self._scheduler.schedule(self)
-                    self._queued = True
+            lock.acquire()
+            self._running = 0
+            if self._queue and not self._queued:
+                self.scheduler.schedule(self)
+                self._queued = True
+            lock.release()
 
     def wake(self) -> None:
         """Give the mailbox a turn if it has mail: after "not yet" from `activate`, and in sweeps. Any worker."""
@@ -242,7 +249,7 @@ class Mailbox:
             if self._queue:
                 # While it is drained the flag alone is enough: the drain looks at it before it parks.
                 if not self._running:
-                    self._scheduler.schedule(self)
+                    self.scheduler.schedule(self)
                 self._queued = True
 
     def detach_if(self, condition: Callable[[], bool]) -> bool:

@@ -109,9 +109,8 @@ def new_id(time_us: int) -> str:
     try:
         chance = _chance.popleft()
     except IndexError:
-        drawn, digits = os.urandom(_CHANCE_BYTES * 512).hex(), 2 * _CHANCE_BYTES
-        chance = drawn[:digits]
-        _chance.extend([drawn[at : at + digits] for at in range(digits, len(drawn), digits)])
+        chance, *more = os.urandom(_CHANCE_BYTES * 512).hex(" ", _CHANCE_BYTES).split()
+        _chance.extend(more)
     return format_id(time_us, chance)
 
 

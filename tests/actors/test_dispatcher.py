@@ -354,9 +354,9 @@ def test_an_answer_of_the_store_comes_before_the_mail_that_waits_for_it() -> Non
     dispatcher = ManualDispatcher()
     seen: list[object] = []
     mailbox = Mailbox("t", dispatcher, nobody, lambda mail: seen.append(getattr(mail, "body", mail)))
-    mailbox.answered("first")
+    dispatcher.answer(mailbox, "first")
     ask(mailbox, "mail")
-    mailbox.answered("second")
+    dispatcher.answer(mailbox, "second")
     dispatcher.run_until_idle()
     assert seen == ["first", "second", "mail"]
 
@@ -366,7 +366,7 @@ def test_one_turn_serves_the_answers_of_a_whole_group_within_its_budget() -> Non
     seen: list[object] = []
     boxes = [Mailbox(str(number), dispatcher, nobody, seen.append) for number in range(3)]
     for number, mailbox in enumerate(boxes):
-        mailbox.answered(number)
+        dispatcher.answer(mailbox, number)
     assert len(dispatcher) == 1
     dispatcher.step()
     assert (seen, len(dispatcher)) == ([0, 1], 1)
@@ -385,7 +385,7 @@ def test_an_answer_becomes_mail_where_nobody_receives_or_a_drain_is_under_way() 
         seen.append(mail.body)
 
     mailbox = Mailbox("t", dispatcher, lambda _mailbox: receive)
-    mailbox.answered("early")
+    dispatcher.answer(mailbox, "early")
     dispatcher.run_until_idle()
     assert seen == ["early"]
     seen.clear()
@@ -408,7 +408,7 @@ def test_a_crash_over_an_answer_is_told_and_the_mail_behind_it_is_delivered() ->
     bad = SystemExit()
     seen: list[Reply[object]] = []
     mailbox = Mailbox("t", dispatcher, nobody, receive)
-    mailbox.answered("answer")
+    dispatcher.answer(mailbox, "answer")
     dispatcher.run_until_idle()
     assert crashes == [("answer", bad)]
     assert [reply.result() for reply in seen] == ["behind"]
@@ -419,7 +419,7 @@ def test_an_answer_after_the_stop_is_reported_and_not_kept(caplog: pytest.LogCap
     dispatcher.start()
     assert dispatcher.stop()
     seen: list[object] = []
-    Mailbox("t", dispatcher, nobody, seen.append).answered("late")
+    dispatcher.answer(Mailbox("t", dispatcher, nobody, seen.append), "late")
     assert not seen
     assert "'late'" in caplog.text
 
