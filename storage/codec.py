@@ -98,7 +98,7 @@ def encode_facts(facts: Facts) -> bytes:
     if stem is None:
         # With something in the place of the list, and without it again: one byte.
         stem = facts.stem = pack((VERSION, *facts.steady(), None))[:-1]
-    return stem + pack(facts.lively())
+    return stem + WORKER.pack(facts.lively())
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

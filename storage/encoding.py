@@ -35,7 +35,7 @@ from ..protocol.events import (
 from ..protocol.facts import Facts, message_class
 from ..protocol.messages import Draft
 from .batch import Batch, Op
-from .codec import VERSION, WORKER, Pack, encode_event, pack
+from .codec import VERSION, WORKER, Pack, encode_event
 from .gaps import gap_keys
 from .keys import JOURNAL_KEY, RANKED_KEY, id_part, inbox_key, numbered, open_key, request_key, user_key
 from .tables import Table
@@ -71,8 +71,10 @@ def work_kind(facts: Facts) -> bytes | None:
 
 def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
     """Return the thread's row in the list of changes: cursor, status, and whether it is gone; then only this names it."""
-    change = (facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted)
-    return pack((*change, facts.thread_id) if deleted else change)
+    change: list[object] = [facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted]
+    if deleted:
+        change.append(facts.thread_id)
+    return WORKER.pack(change)
 
 
 _NO_CONTENTS: Mapping[int, tuple[int, InputQueued]] = MappingProxyType({})

@@ -37,6 +37,7 @@ _log = logging.getLogger("treadle.storage")
 # A reader that dies keeps its snapshot's pages from being used again until somebody looks.
 _READER_CHECK_EVERY: Final = 1_000
 _HEADS_KEPT_MAX: Final = 4_096
+_UNKNOWN: Final = (None, 0)  # a head that no batch expects
 
 _THREADS, _CHANGES = int(Table.THREADS), int(Table.CHANGES)
 
@@ -159,18 +160,17 @@ class LmdbEngine:
         # One call a table instead of one an op: a third of the time, and each call may lose the interpreter lock.
         writes: list[dict[bytes, bytes | None]] = [{} for _ in tables]
         rows = writes[_THREADS]
-        announced: list[tuple[bytes, bytes]] = []
-        outdated: list[bytes] = []
+        announced: list[bytes] = []
+        outdated: list[int] = []
         watched = armed()
         for batch in batches:
             if watched:
                 reach(BEFORE_PUT)
             key, boot, life = batch.prefix, batch.boot, batch.life
-            known = heads.get(key)
+            head, own = heads.get(key, _UNKNOWN)
             try:
-                if known is not None and known[0] == (batch.generation, batch.sequence, boot, life) and not barriers:
-                    own = known[1]  # what `judge` says of exactly this head, at a third of the cost
-                else:
+                # Exactly the head that the batch expects, and no barrier: what `judge` says of it is known.
+                if head != (batch.generation, batch.sequence, boot, life) or barriers:
                     own = judge(batch, rows.get(key) or txn.get(key, None, threads), key, barriers)
                 if batch.absent is not None and self._exists(txn, writes, *batch.absent):
                     raise conflict_over(batch, *batch.absent)
@@ -183,9 +183,9 @@ class LmdbEngine:
                 answers.append(COMMITTED)
             else:
                 if own:
-                    outdated.append(numbered(own))
+                    outdated.append(own)
                 own = change = change + 1
-                announced.append((numbered(change), key + batch.change))
+                announced.append(key + batch.change)
                 answers.append(Answer("committed", change))
             if not batch.record:
                 # All that is left of a deleted thread. A row that only shrinks leaves its page as it is: LMDB merges
@@ -199,8 +199,9 @@ class LmdbEngine:
             if ops:
                 _write_table(txn, database, ops)
         if announced:
-            txn.cursor(tables[_CHANGES]).putmulti(announced)  # in key order: their numbers only grow
-            for key in outdated:
+            numbers = map(numbered, range(self._change + 1, change + 1))
+            txn.cursor(tables[_CHANGES]).putmulti(zip(numbers, announced, strict=True))
+            for key in map(numbered, outdated):
                 txn.delete(key, b"", tables[_CHANGES])
         return change
 

@@ -97,13 +97,17 @@ class Writer:
 
     def commit(self, batch: Batch) -> None:
         """Queue a batch, or refuse it at once on this worker."""
-        with self._lock:
+        lock = self._lock
+        lock.acquire()  # not `with`, which costs twice as much
+        try:
             refusal = self._refusal
             if refusal is None:
                 self._waiting.append(batch)
                 if not self._asleep:
                     return
                 self._asleep = False
+        finally:
+            lock.release()
         if refusal is None:
             self._bell.put(None)
         else:
