@@ -1,7 +1,8 @@
 """Owns the journal's events: what can be said about a thread, once and for ever. Folds nothing, numbers nothing.
 
-Events are flat, frozen and validated when made. An event's sequence is its place in the journal and its time is that of
-its batch (semantics 11); both are stored beside it, so an event is equal to itself wherever it is read.
+Events are flat, frozen and validated when made, but for those that `trusted` makes. An event's sequence is its place in
+the journal and its time is that of its batch (semantics 11); both are stored beside it, so an event is equal to itself
+wherever it is read.
 Fields are only ever added, at the end and with a default: the stored form is the list of values in order.
 """
 

@@ -167,10 +167,7 @@ class Facts:
         for event in events:
             self.sequence += 1
             self.last_time = at
-            kind = event.__class__
-            if kind not in _OF_EVERY_EXECUTION:
-                self.stem = None  # whatever of the steady values it changes
-            _FOLDS[kind](self, event, at)
+            _FOLDS[event.__class__](self, event, at)
             at += 1
 
     def settle(self, state: str, reason: str | None, at: int) -> None:
@@ -206,8 +203,6 @@ class Facts:
 
 # One call for many slots: a third of the time of a loop.
 _STEADY, _LIVELY = attrgetter(*STEADY), attrgetter(*LIVELY)
-# What these change of the steady values they see to themselves: mostly nothing.
-_OF_EVERY_EXECUTION = frozenset({ExecutionStarted, MessageAdded, ExecutionFinished})
 _BLANK: dict[str, Any] = {
     "thread_id": "", "agent_id": "", "user_id": None, "generation": 1, "state": "idle", "reason": None, "held": False,
     "hold_reason": None, "terminated_at": None, "execution_id": None, "steerable": False, "timeout": None,
@@ -371,25 +366,28 @@ def _deleted(facts: Facts, event: MessageDeleted, at: int) -> None:
         facts.steer_bytes += event.grown
 
 
-_FOLDS: dict[type[Event], Callable[[Facts, Any, int], None]] = {
-    ThreadCreated: _created,
-    ExecutionStarted: _started,
-    ExecutionFinished: _finished,
-    ExecutionLost: _lost,
-    ExecutionInterrupted: _interrupted,
-    MessageAdded: _added,
-    InputQueued: _queued,
-    MessagesJoined: _joined,
-    InputWithdrawn: _withdrawn,
-    InboxFailed: _inbox_failed,
-    ControlRecorded: _control,
-    HoldChanged: _hold,
-    ValueChanged: _value,
-    ProcessRecorded: _process,
-    ThreadTerminated: _terminated,
-    RequestOpened: _request,
-    RequestTerminated: _request_over,
-    AgentChanged: _agent,
-    MessageUpdated: _updated,
+Fold = Callable[[Facts, Any, int], None]
+
+
+def _unsteady(fold: Fold) -> Fold:
+    def folded(facts: Facts, event: Event, at: int) -> None:
+        facts.stem = None  # whatever of the steady values the event changes
+        fold(facts, event, at)
+
+    return folded
+
+
+_UNSTEADY: dict[type[Event], Fold] = {
+    ThreadCreated: _created, ExecutionLost: _lost, ExecutionInterrupted: _interrupted, InputQueued: _queued,
+    MessagesJoined: _joined, InputWithdrawn: _withdrawn, InboxFailed: _inbox_failed, ControlRecorded: _control,
+    HoldChanged: _hold, ValueChanged: _value, ProcessRecorded: _process, ThreadTerminated: _terminated,
+    RequestOpened: _request, RequestTerminated: _request_over, AgentChanged: _agent, MessageUpdated: _updated,
     MessageDeleted: _deleted,
+}  # fmt: skip
+_FOLDS: dict[type[Event], Fold] = {
+    # What the events of every execution change of the steady values they see to themselves: mostly nothing.
+    ExecutionStarted: _started,
+    MessageAdded: _added,
+    ExecutionFinished: _finished,
+    **{kind: _unsteady(fold) for kind, fold in _UNSTEADY.items()},
 }
