@@ -26,15 +26,16 @@ class Burst:
     """The calls on their way to one loop, run there in the order they were submitted.
 
     Attributes:
-        pending: where a call may be put straight away, by whoever calls `rouse` then and asks no more.
+        pending: where a call may be put straight away, by whoever looks at `woken` then, and calls `rouse` where it is not.
+        woken: what is pending will be run.
     """
 
-    __slots__ = ("_context", "_loop", "_woken", "pending")
+    __slots__ = ("_context", "_loop", "pending", "woken")
 
     def __init__(self, loop: AbstractEventLoop) -> None:
         self._loop = loop
         self.pending: deque[Callable[[], object]] = deque()
-        self._woken = False
+        self.woken = False
         # Without a context of its own the loop would run each burst in that of whoever happened to wake it.
         self._context = Context()
 
@@ -46,9 +47,9 @@ class Burst:
         """
         self.pending.append(call)
         # The append comes before this look, and a drain lowers the flag before it takes: who sees it raised is served.
-        if self._woken and not self._loop.is_closed():
+        if self.woken and not self._loop.is_closed():
             return True
-        self._woken = True
+        self.woken = True
         owed = _OWED.get(get_ident())
         if owed is not None and not self._loop.is_closed():
             owed.append(self)
@@ -56,14 +57,13 @@ class Burst:
         return self.wake()
 
     def rouse(self) -> None:
-        """Have what is pending run; half the price of `submit`, since nobody hears whether the loop is closed."""
-        if not self._woken:
-            self._woken = True
-            owed = _OWED.get(get_ident())
-            if owed is not None:
-                owed.append(self)
-            else:
-                self.wake()
+        """Have what is pending run; unlike `submit`, nobody hears whether the loop is closed."""
+        self.woken = True
+        owed = _OWED.get(get_ident())
+        if owed is not None:
+            owed.append(self)
+        else:
+            self.wake()
 
     def wake(self) -> bool:
         """Wake the loop whatever the flag says, which also heals a wake lost to a `KeyboardInterrupt`.
@@ -81,7 +81,7 @@ class Burst:
         return True
 
     def _drain(self) -> None:
-        self._woken = False
+        self.woken = False
         pending = self.pending
         try:
             # Only what is here now: producers faster than this loop must not keep it from its timers and sockets.
@@ -93,8 +93,8 @@ class Burst:
                     logger.exception("A call handed to an event loop failed")
         finally:
             # SystemExit and KeyboardInterrupt go on to the loop, as from any callback; the calls behind are kept.
-            if pending and not self._woken:
-                self._woken = True
+            if pending and not self.woken:
+                self.woken = True
                 self.wake()
 
 

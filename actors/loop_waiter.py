@@ -35,7 +35,8 @@ class LoopWaiter:
         burst = self._burst
         if burst is not None:
             burst.pending.append(self._wake)
-            burst.rouse()
+            if not burst.woken:
+                burst.rouse()
             return
         try:
             self._loop.call_soon_threadsafe(self._wake)

@@ -142,7 +142,7 @@ def test_a_lost_wake_is_healed_by_the_next_wake() -> None:
     async def main() -> list[int]:
         burst = Burst(asyncio.get_running_loop())
         ran: list[int] = []
-        burst._woken = True  # as a KeyboardInterrupt between raising the flag and waking leaves it
+        burst.woken = True  # as a KeyboardInterrupt between raising the flag and waking leaves it
         burst.submit(lambda: ran.append(1))
         await asyncio.sleep(0)
         assert ran == []
