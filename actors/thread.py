@@ -18,7 +18,7 @@ from ..protocol.events import (
     ExecutionStarted,
     MessageAdded,
 )
-from ..protocol.lifecycle import advance, committed, decide, not_written
+from ..protocol.lifecycle import advance, committed, decide, durable, not_written
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
 from ..storage.codec import decode_facts, encode_facts
@@ -342,8 +342,7 @@ class ThreadActor(VirtualActor):
         decision: Decision | None = None
         if about is _START or about is _FINISH:
             # By the table, the rows of all other answers change nothing: what was decided is done and said.
-            decision = decide(self.state, committed(about))
-            advance(self.state, decision, 0)
+            decision = durable(self.state, about)
             if about is _FINISH:
                 acting.free(building)
         decided = building.decided
