@@ -68,9 +68,9 @@ def _corrupt(table: Table, key: bytes, why: str) -> CorruptRecord:
     return CorruptRecord(f"record {key.hex()} of table {name} is corrupt: {why}", table=name, key=key.hex())
 
 
-def encode_event(event: Event, at: int, by: Pack = pack) -> bytes:
-    """Return an event's record: version, type code, time, then its fields in order; packed `by` this worker's packer."""
-    return by([VERSION, event.code, at, *event.__dict__.values()])
+def encode_event(event: Event, at: int) -> bytes:
+    """Return an event's record: version, type code, time, then its fields in order."""
+    return pack([VERSION, event.code, at, *event.__dict__.values()])
 
 
 def decode_event(data: bytes, key: bytes) -> tuple[int, Event]:
