@@ -38,7 +38,7 @@ def stack_lines(frame: FrameType | None) -> list[str]:
 
 
 class LoopTask:
-    """One coroutine on the host's loop, from its hand-over to its end.
+    """One coroutine on the host's loop, from its hand-over to its end; of two callables, or of what a subclass says.
 
     Attributes:
         key: what its owner calls it, an execution id.
@@ -51,7 +51,7 @@ class LoopTask:
         self,
         host: LoopHost,
         key: str,
-        factory: Callable[[], Awaitable[object]],
+        factory: Callable[[], object],
         on_end: Callable[[BaseException | None], object],
         context: contextvars.Context,
     ) -> None:
@@ -62,6 +62,14 @@ class LoopTask:
         self._on_end = on_end
         self._context = context
         self._wanted = True
+
+    def _made(self) -> object:
+        """Return what to await: in the task's first step, so in its context."""
+        return self._factory()
+
+    def _over(self, error: BaseException | None) -> object:
+        """Hear what ended it, None for a return: once, on the loop's worker, and never of a task lost with its loop."""
+        return self._on_end(error)
 
     def cancel(self, still: Callable[[], bool] | None = None) -> None:
         """Ask the coroutine to end with `CancelledError`, as often as called; any worker, never blocks.
@@ -112,7 +120,7 @@ class LoopTask:
         self.task.add_done_callback(self._done)
 
     async def _run(self) -> None:
-        made = self._factory()
+        made = self._made()
         if made.__class__ is not CoroutineType and not inspect.isawaitable(made):
             raise TypeError(f"a body on the loop must return an awaitable, not {type(made).__name__}")
         await made
@@ -137,7 +145,7 @@ class LoopTask:
         except KeyError:
             return
         try:
-            self._on_end(error)
+            self._over(error)
         except Exception:
             logger.exception("Reporting the end of %s failed", self.key)
 
@@ -228,10 +236,14 @@ class LoopHost:
             context: what the coroutine runs in; by default a copy of the caller's.
         """
         task = LoopTask(self, key, factory, on_end, contextvars.copy_context() if context is None else context)
+        self.launch(task)
+        return task
+
+    def launch(self, task: LoopTask) -> None:
+        """Have a task begin; any worker, never blocks."""
         self.tasks.add(task)
         if not self._burst.submit(task._begin):  # noqa: SLF001 - a task is the host's own
             self._lose()
-        return task
 
     def ping(self) -> None:
         """Ask the loop for a sign of life; any worker, never blocks. A ping still unanswered is not repeated."""

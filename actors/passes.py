@@ -16,13 +16,13 @@ from ..protocol.triggers import BodyEnded, Lost
 from .execution import Execution, current_execution
 from .failing import ExecutionFailed
 from .fence import ExecutionFenced
+from .loops import LoopTask
 from .mailbox import Mail
 from .reply import current_wait
 from .workers import WorkerLost
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
+    from .loops import LoopHost
     from .services import Services
 
 __all__ = ["begin_pass", "describe_error", "report_lost"]
@@ -37,25 +37,43 @@ def begin_pass(services: Services, execution: Execution) -> None:
     context = contextvars.Context()
     context.run(current_execution.set, execution)
 
-    report = partial(_report, execution)
     try:
         if execution.body.runs_on == "loop":
-            execution.handle = services.loop.run(execution.id, partial(_enter, execution), report, context)
+            execution.handle = task = _Pass(services.loop, execution, context)
+            services.loop.launch(task)
         else:
+            report = partial(_report, execution)
             context.run(current_wait.set, execution.guard())
             execution.withdrawable(lambda: report(execution.cancelled()))
             execution.handle = services.pool.submit(execution.id, partial(_call, execution), report, context)
     except Exception as error:  # noqa: BLE001 - no worker, or closing: the execution ends with it
-        report(error)
+        _report(execution, error)
 
 
-def _enter(execution: Execution) -> Awaitable[None]:
-    # In the task's first step and not when it is made: an interrupt may be accepted in between.
-    execution.begin("pass")
-    made = execution.body.run(execution)
-    if made is None:
-        raise TypeError(f"agent {execution.body.name!r} runs on the loop and returned no awaitable")
-    return made
+class _Pass(LoopTask):
+    """A call of a body that runs on the loop."""
+
+    __slots__ = ("_execution",)
+
+    def __init__(self, host: LoopHost, execution: Execution, context: contextvars.Context) -> None:
+        self.key = execution.id
+        self.task = None
+        self._host = host
+        self._context = context
+        self._wanted = True
+        self._execution = execution
+
+    def _made(self) -> object:
+        execution = self._execution
+        # Here and not when the task is made: an interrupt may be accepted in between.
+        execution.begin("pass")
+        made = execution.body.run(execution)
+        if made is None:
+            raise TypeError(f"agent {execution.body.name!r} runs on the loop and returned no awaitable")
+        return made
+
+    def _over(self, error: BaseException | None) -> None:
+        _report(self._execution, error)
 
 
 def _call(execution: Execution) -> None:

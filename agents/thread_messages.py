@@ -9,7 +9,7 @@ from ..actors.reply import Reply
 from ..protocol.errors import TreadleError
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT
-from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size
+from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size, draft_text
 from ..protocol.values import check_value
 from .state_parts import StateParts
 from .tool_calls import draft_injected
@@ -91,6 +91,7 @@ class ThreadMessages(StateParts):
         try:
             scene = self._declared()
             redactor = None if scene is None else self._redactor()
+            draft: Draft | None = None
             if redactor is not None:
                 self._check_names(tool_call_id=tool_call_id)
                 given: JsonObject = {
@@ -104,19 +105,15 @@ class ThreadMessages(StateParts):
                 draft = draft_injected(
                     access.new_id(), role, silent=silent, tool_call_id=tool_call_id, tool_status=tool_status, **given
                 )
-            else:
+            elif (
+                silent is False and metadata is None and attachments is None and name is None
+                and tool_calls is None and tool_call_id is None and tool_status is None
+            ):  # fmt: skip
+                draft = draft_text(access.new_id(), role, content)
+            if draft is None:
                 draft = draft_injected(
-                    access.new_id(),
-                    role,
-                    content,
-                    silent,
-                    metadata,
-                    attachments,
-                    name,
-                    tool_calls,
-                    tool_call_id,
-                    tool_status,
-                )
+                    access.new_id(), role, content, silent, metadata, attachments, name, tool_calls, tool_call_id, tool_status
+                )  # fmt: skip
         except TreadleError as error:
             return Reply.failed(error)
         return access.append(draft) if scene is None else self._append_declared(scene, draft)

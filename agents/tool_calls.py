@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 from ..protocol.errors import InvalidInput, LimitExceeded, shorten
 from ..protocol.ids import check_name
 from ..protocol.limits import MESSAGE_BYTES_MAX
-from ..protocol.messages import Draft, draft_message, draft_text
+from ..protocol.messages import Draft, draft_message
 from ..protocol.values import Value, check_value
 
 __all__ = ["check_tool_calls", "draft_injected"]
@@ -27,10 +27,6 @@ def draft_injected(
         LimitExceeded: something is too large.
     """
     if tool_calls is None and tool_call_id is None and tool_status is None and name is None:
-        if silent is False and metadata is None and attachments is None:
-            plain = draft_text(message_id, role, content)
-            if plain is not None:
-                return plain
         return draft_message(message_id, role, content, silent=silent, metadata=metadata, attachments=attachments)
     text: str | None = None
     ids: list[str] = []
