@@ -47,21 +47,20 @@ class LoopWaiter:
 
     def _wake(self) -> None:
         callback = self._callback
-        self._callback = _over
-        if callback is not None:
+        if callback is None:
+            self.__class__ = _Early
+        else:
             self._context.run(callback, self)
 
     # What a task asks of a future, always on the loop's own worker.
 
     def add_done_callback(self, callback: Callable[[LoopWaiter], object], *, context: Context) -> None:
         """Take what steps the task."""
-        if self._callback is _over:
-            self._loop.call_soon(callback, self, context=context)
-        else:
-            self._callback, self._context = callback, context
+        self._callback = callback
+        self._context = context
 
     def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - an interrupt's words come from its execution
-        """Have the task step into a `CancelledError`; False once it was woken."""
+        """Have the task step into a `CancelledError`."""
         callback = self._callback
         if callback is None or callback is _over:
             return False
@@ -74,8 +73,20 @@ class LoopWaiter:
     result: ClassVar[Callable[[], None]] = NoneType
 
 
+# What is not common makes a waiter another one, so that the common one need not look whether it is.
+
+
+class _Early(LoopWaiter):
+    """What a waiter becomes that is woken before a task has taken it; its task goes on at once."""
+
+    __slots__ = ()
+
+    def add_done_callback(self, callback: Callable[[LoopWaiter], object], *, context: Context) -> None:
+        self._loop.call_soon(callback, self, context=context)
+
+
 class _Cancelled(LoopWaiter):
-    """What a waiter becomes whose task was cancelled: the common one need not look whether it was."""
+    """What a waiter becomes whose task was cancelled."""
 
     __slots__ = ()
 
@@ -84,4 +95,4 @@ class _Cancelled(LoopWaiter):
 
 
 def _over(_waiter: object) -> None:
-    """Stand for the callback of a waiter that is woken or cancelled."""
+    """Stand for the callback of a waiter whose task was cancelled."""

@@ -7,7 +7,7 @@ first step are ends like any other.
 from __future__ import annotations
 
 import asyncio
-import contextvars
+from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ _MESSAGE_MAX = 4_096  # characters of an error's text kept in FINISH
 def begin_pass(services: Services, execution: Execution) -> None:
     """Call the body once more; never blocks and never raises. Its end comes back as mail."""
     execution.passes += 1
-    context = contextvars.Context()
+    context = Context()
     context.run(current_execution.set, execution)
 
     try:
@@ -55,7 +55,7 @@ class _Pass(LoopTask):
 
     __slots__ = ("_execution",)
 
-    def __init__(self, host: LoopHost, execution: Execution, context: contextvars.Context) -> None:
+    def __init__(self, host: LoopHost, execution: Execution, context: Context) -> None:
         self.key = execution.id
         self.task = None
         self._host = host

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import gc
 import logging
 import sys
@@ -433,3 +434,21 @@ def test_a_reply_is_awaited_by_either_kind_of_task(make: Any, end: str) -> None:
         return "cancelled" if task.cancelled() else task.result()
 
     assert asyncio.run(main()) == (7 if end == "set" else "cancelled")
+
+
+def test_a_task_that_takes_its_waiter_after_the_wake_goes_on_all_the_same() -> None:
+    async def main() -> list[object]:
+        reply: Reply[int] = Reply()
+        waiting = reply.__await__()
+        waiter: Any = next(waiting)
+        reply.set(7)
+        await asyncio.sleep(0)
+        stepped: list[object] = []
+        waiter.add_done_callback(stepped.append, context=contextvars.copy_context())
+        await asyncio.sleep(0)
+        assert stepped == [waiter]
+        with pytest.raises(StopIteration) as over:
+            next(waiting)
+        return [waiter.result(), over.value.value]
+
+    assert asyncio.run(main()) == [None, 7]
