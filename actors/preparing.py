@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ..protocol.decision import FINISHING, IDLE, RUNNING, State
-from ..protocol.events import MessageAdded
 from ..protocol.triggers import Kind
 from .building import Building, Lookups
 from .message_edits import find
@@ -64,10 +63,9 @@ def _edit(trigger: Any, state: State, source: Source, under_way: Building | None
 
 
 def _append(trigger: Any, state: State, source: Source, under_way: Building | None) -> None:
-    event = trigger.event
-    if event.__class__ is not MessageAdded or len(event.message) == 3:  # id, role and content: no call in it
+    draft = trigger.event.message
+    if len(draft) == 3:  # id, role and content: no call in it
         return
-    draft = event.message
     if draft.get("closes"):
         trigger.open_call = bool(state.facts.open_calls) and draft["tool_call_id"] in source(under_way).open_calls()
     elif draft.get("calls") and state.facts.open_calls:

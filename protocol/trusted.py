@@ -39,7 +39,7 @@ def started(
         execution_id: made by `format_id`.
         agent_id: of a registered agent, whose name `check_id` passed.
         input_id: made by `format_id`, or passed by `check_id`.
-        messages: what `draft_messages` returned.
+        messages: what `draft_messages` or `draft_text` returned.
         digest: made by a hash, or None.
         steerable: made by `bool`.
         timeout: seconds, made by `float`, or None.
@@ -62,7 +62,7 @@ def added(execution_id: str | None, message: Draft) -> MessageAdded:
 
     Args:
         execution_id: that of an execution whose START was written, or None for a message from outside.
-        message: what `draft_message` returned.
+        message: what `draft_message` or `draft_text` returned.
     """
     event = _new(MessageAdded)
     _fields(event, {"execution_id": execution_id, "message": message})
