@@ -18,10 +18,7 @@ from ..protocol.executions import ExecutionRecord, record_of
 from ..protocol.messages import said
 from ..protocol.receipts import Receipt
 from ..protocol.triggers import Deadline, GraceExpired, Kind, Released, RetryDue, Wake
-from ..storage.encoding import WORK_DELETING
-from ..storage.keys import user_key
 from ..storage.pages import to_message
-from ..storage.tables import Table
 from .execution import Execution
 from .fence import ExecutionCancelled, ExecutionFenced
 from .intensity import retry_delay
@@ -258,15 +255,6 @@ class Acting:
         if self.services.verifier is not None:
             self.services.verifier.forget(self.entry.number)
         self.services.supervisor.remove_contents(self.entry.number)
-
-    def entomb(self, building: Building) -> None:
-        """Turn the batch into the one that leaves a tombstone."""
-        building.tombstone = True
-        building.ops.append((int(Table.NAMES), self.entry.thread_id.encode(), b""))
-        building.ops.append((int(Table.WORK), building.prefix, WORK_DELETING))
-        user_id = self._actor.state.facts.user_id
-        if user_id is not None:
-            building.ops.append((int(Table.USERS), user_key(user_id, self.entry.number), None))
 
     def _after(self, seconds: float, make: Callable[[], object]) -> Timer:
         mailbox = self.entry.mailbox

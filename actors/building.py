@@ -28,7 +28,16 @@ from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
 from ..storage.codec import encode_facts
-from ..storage.encoding import RECEIPT_RECORDED, RECEIPT_WITHDRAWN, WORK_RUNNING, Encoding, change_payload, work_kind
+from ..storage.encoding import (
+    RECEIPT_RECORDED,
+    RECEIPT_WITHDRAWN,
+    WORK_DELETING,
+    WORK_RUNNING,
+    Encoding,
+    change_payload,
+    work_kind,
+)
+from ..storage.keys import user_key
 from ..storage.overlay import Overlay
 from ..storage.reading import (
     read_content,
@@ -119,6 +128,13 @@ class Building(Encoding):
             tables.setdefault(table, {})[key] = value
         self._laid = len(self.ops), tables
         return tables
+
+    def entomb(self, facts: Facts) -> None:
+        """Become the batch that leaves a tombstone of a thread with these facts."""
+        self.tombstone = True
+        self.ops += ((int(Table.NAMES), facts.thread_id.encode(), b""), (_WORK, self.prefix, WORK_DELETING))
+        if facts.user_id is not None:
+            self.ops.append((int(Table.USERS), user_key(facts.user_id, self.number), None))
 
     def full(self) -> bool:
         """Say whether the next decision has to wait for the next batch."""

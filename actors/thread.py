@@ -256,7 +256,7 @@ class ThreadActor(VirtualActor):
             or (facts.processes and decision.batch is _FINISH)
         ):
             if not events:
-                self._acting.entomb(building)
+                building.entomb(facts)
             complete(building, mail.body, decision, self._lookups(building), facts)
         building.take(mail, decision, mail.body.now)  # type: ignore[attr-defined]
         trigger = mail.body
