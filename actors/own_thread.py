@@ -92,14 +92,15 @@ class OwnThread:
         """Return a fresh message id."""
         return new_id(self.services.clock.now_us())
 
-    def append(self, draft: Draft) -> Reply[Message]:
-        """Put a message into history; durable and visible when the reply is there."""
+    def append(self, draft: Draft, size: int | None = None) -> Reply[Message]:
+        """Put a message into history; durable and visible when the reply is there. `size`: as `draft_size` measures it."""
         # Spelled out, as the one thing that nearly every body does.
         reply: Reply[Message] = Reply()
         if self._fenced:
             reply.fail(ExecutionFenced(self.id))
             return reply
-        size = draft_size(draft)
+        if size is None:
+            size = draft_size(draft)
         self.entry.mailbox.put(Mail(Append(self.id, added(self.id, draft), size), reply, size))
         return reply
 

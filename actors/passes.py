@@ -34,14 +34,13 @@ _MESSAGE_MAX = 4_096  # characters of an error's text kept in FINISH
 def begin_pass(services: Services, execution: Execution) -> None:
     """Call the body once more; never blocks and never raises. Its end comes back as mail."""
     execution.passes += 1
-    context = Context()
-    context.run(current_execution.set, execution)
-
     try:
         if execution.body.runs_on == "loop":
-            execution.handle = task = _Pass(services.loop, execution, context)
+            execution.handle = task = _Pass(services.loop, execution)
             services.loop.launch(task)
         else:
+            context = Context()
+            context.run(current_execution.set, execution)
             report = partial(_report, execution)
             context.run(current_wait.set, execution.guard())
             execution.withdrawable(lambda: report(execution.cancelled()))
@@ -55,16 +54,17 @@ class _Pass(LoopTask):
 
     __slots__ = ("_execution",)
 
-    def __init__(self, host: LoopHost, execution: Execution, context: Context) -> None:
+    def __init__(self, host: LoopHost, execution: Execution) -> None:
         self.key = execution.id
         self.task = None
         self._host = host
-        self._context = context
+        self._context = Context()
         self._wanted = True
         self._execution = execution
 
     def _made(self) -> object:
         execution = self._execution
+        current_execution.set(execution)
         # Here and not when the task is made: an interrupt may be accepted in between.
         execution.begin("pass")
         made = execution.body.run(execution)

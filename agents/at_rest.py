@@ -50,8 +50,8 @@ class ThreadAccess(Protocol):
     def new_id(self) -> str:
         """Return an unused message id."""
 
-    def append(self, draft: Draft) -> Reply[Message]:
-        """Put a checked message into history at once."""
+    def append(self, draft: Draft, size: int | None = None) -> Reply[Message]:
+        """Put a checked message into history at once; its size, where that is known, need not be measured."""
 
     def queue(self, drafts: list[Draft], size: int, input_id: str | None = None) -> Reply[Receipt]:
         """Store checked messages to be read at the next boundary."""
@@ -152,7 +152,7 @@ class RestAccess:
         """Return an unused message id."""
         return new_id(self.services.clock.now_us())
 
-    def append(self, draft: Draft) -> Reply[Message]:
+    def append(self, draft: Draft, size: int | None = None) -> Reply[Message]:  # noqa: ARG002 - measured without its calls
         """Put a message into history; it opens and closes no calls, which only an execution has."""
         plain = {key: value for key, value in draft.items() if key not in ("calls", "closes")}
         return self._thread._send(lambda: (Inject(plain), draft_size(plain)))  # noqa: SLF001

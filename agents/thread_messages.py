@@ -9,7 +9,7 @@ from ..actors.reply import Reply
 from ..protocol.errors import TreadleError
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT
-from ..protocol.messages import Draft, Message, check_message_id, draft_message, draft_size, draft_text
+from ..protocol.messages import OVERHEAD, Draft, Message, check_message_id, draft_message, draft_size, draft_text
 from ..protocol.values import check_value
 from .state_parts import StateParts
 from .tool_calls import draft_injected
@@ -92,6 +92,7 @@ class ThreadMessages(StateParts):
             scene = self._declared()
             redactor = None if scene is None else self._redactor()
             draft: Draft | None = None
+            size = None
             if redactor is not None:
                 self._check_names(tool_call_id=tool_call_id)
                 given: JsonObject = {
@@ -110,13 +111,15 @@ class ThreadMessages(StateParts):
                 and tool_calls is None and tool_call_id is None and tool_status is None
             ):  # fmt: skip
                 draft = draft_text(access.new_id(), role, content)
+                if draft is not None:
+                    size = OVERHEAD + len(draft["content"])
             if draft is None:
                 draft = draft_injected(
                     access.new_id(), role, content, silent, metadata, attachments, name, tool_calls, tool_call_id, tool_status
                 )  # fmt: skip
         except TreadleError as error:
             return Reply.failed(error)
-        return access.append(draft) if scene is None else self._append_declared(scene, draft)
+        return access.append(draft, size) if scene is None else self._append_declared(scene, draft)
 
     def _append_declared(self, scene: Scene, draft: Draft) -> Reply[Message]:
         """Store a message of a declared agent: at the depth of its flow, between its hooks where it has any."""
