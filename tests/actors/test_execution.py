@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from tests.actors.started import started
 from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply
-from treadle.actors.execution import current_execution
+from treadle.actors.execution import Execution, current_execution
 from treadle.actors.own_thread import answer
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import AgentNotFound, StorageFull, TreadleError
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from treadle.actors import Thread
 
     Enter = Callable[..., Stage]
+
+GUARD_S = 60
 
 
 @pytest.fixture
@@ -265,6 +269,43 @@ def test_what_an_execution_had_beside_its_body_leaves_nothing_to_collect_either(
     left = execution._beside
     assert (left.guard, left.requests, left.calls, left.on_withdrawn) == (None, None, None, None)
     assert execution.stopped
+
+
+def test_what_is_owned_in_the_moment_of_the_end_is_closed_or_refused(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    started(on, thread)
+    like = puppet.execution
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(100):
+            execution = Execution(like.services, like.entry, like.body, "e", "a", 1, None, 1, list)
+            start, refused = threading.Barrier(3), []
+            resources = [Closes([]), Closes([])]
+
+            def own(
+                resource: Closes,
+                execution: Execution = execution,
+                start: threading.Barrier = start,
+                refused: list = refused,
+            ) -> None:
+                start.wait(GUARD_S)
+                try:
+                    execution.own(resource)
+                except ExecutionFenced:
+                    refused.append(resource)
+
+            workers = [threading.Thread(target=own, args=(resource,)) for resource in resources]
+            for worker in workers:
+                worker.start()
+            start.wait(GUARD_S)
+            closed = execution.fence()
+            for worker in workers:
+                worker.join(GUARD_S)
+            assert sorted(map(id, [*closed, *refused])) == sorted(map(id, resources))
+    finally:
+        sys.setswitchinterval(interval)
+    puppet.returns()
+    on.settle()
 
 
 def test_a_process_is_on_record_before_it_runs_and_ends_with_its_execution(
