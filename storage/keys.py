@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from binascii import unhexlify
 
 from ..protocol.ids import is_internal
 from ..protocol.limits import NAME_BYTES_MAX
@@ -22,7 +23,6 @@ HASHED, VALUES_FROM = (
 )  # how the part of a name begins that is its hash, and that of the first user's value
 JOURNAL_KEY = struct.Struct(">QIQ")
 RANKED_KEY = struct.Struct(">QBQ")
-_from_hex = bytes.fromhex
 
 numbered = struct.Struct(">Q").pack
 
@@ -62,10 +62,10 @@ def id_part(given: str) -> bytes:
     """Return an id's bytes in a key; ours take half their length."""
     if len(given) == 32:
         try:
-            raw = _from_hex(given)
+            raw = unhexlify(given)
         except ValueError:
             return b"\x02" + given.encode()
-        # There and back, since decoding takes capitals too and skips blanks.
+        # There and back, since decoding takes capitals too.
         if raw.hex() == given:
             return b"\x01" + raw
     return b"\x02" + given.encode()

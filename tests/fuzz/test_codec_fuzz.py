@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +16,7 @@ from treadle.protocol.cursors import Cursor
 from treadle.protocol.errors import CorruptRecord, InvalidInput
 from treadle.protocol.events import EVENT_TYPES
 from treadle.protocol.facts import STORED, Facts
-from treadle.storage.codec import VERSION, decode_event, decode_facts, encode_event, encode_facts, pack, unpack
+from treadle.storage.codec import VERSION, WORKER, decode_event, decode_facts, encode_event, encode_facts, pack, unpack
 from treadle.storage.head import HEAD_SIZE
 from treadle.storage.tables import Table
 
@@ -198,6 +199,24 @@ def test_a_length_that_no_memory_holds_is_corrupt_at_once() -> None:
     for prefix in (b"\xdf", b"\xdd", b"\xdb", b"\xc6"):
         with pytest.raises(CorruptRecord):
             unpack(prefix + struct.pack(">I", 2**32 - 1), Table.VALUES, KEY)
+
+
+def test_each_worker_has_a_packer_of_its_own() -> None:
+    here, met, packers = WORKER.pack, threading.Barrier(3), []
+
+    def look() -> None:
+        packers.append(WORKER.pack)
+        met.wait()
+
+    workers = [threading.Thread(target=look) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    met.wait()
+    for worker in workers:
+        worker.join()
+
+    assert len({id(one.__self__) for one in (here, *packers)}) == 3  # type: ignore[attr-defined]
+    assert WORKER.pack is here
 
 
 def run(name: str, count: int) -> None:
