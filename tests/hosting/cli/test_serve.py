@@ -15,6 +15,7 @@ import pytest
 
 from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
+from treadle.hosting import Client
 from treadle.hosting.cli.serve import _runtime
 from treadle.protocol.errors import InvalidInput
 from treadle.storage import MemoryStore
@@ -36,10 +37,15 @@ async def clerk(state):
     await state.inject_message("assistant", "good day")
 
 @agent
+async def collects(state):
+    import gc
+    await state.inject_message("assistant", str((gc.get_threshold()[0], gc.get_freeze_count() > 1_000)))
+
+@agent
 async def waits(state):
     await state.sleep(3600)
 
-AGENTS = [clerk, waits]
+AGENTS = [clerk, waits, collects]
 RUNTIME = Runtime(LmdbStore("own"), agents=AGENTS)
 LOST = 5
 """
@@ -98,6 +104,26 @@ def test_the_deadline_ends_what_still_runs_and_the_exit_is_clean(here: Path) -> 
     assert [one["status"] for one in found["last_executions"]] == ["cancelled"]
     assert (found["active_execution"], found["next_open"]) == (None, None)
     assert check(here / "data").broken == ()
+
+
+def said_of_the_collector(here: Path, module: str) -> object:
+    """Return what a body in the service's process finds: the threshold, and whether much was taken out of sight."""
+    with served(here, f"{module}:AGENTS", "-d", "data") as (_, address), Client(address) as client:
+        thread = client.create_thread("collects")
+        thread.wait(thread.submit("look"), timeout=GUARD_S)
+        return thread.messages().messages[-1].content
+
+
+@pytest.mark.slow
+def test_the_collector_of_the_service_does_not_walk_what_is_imported(here: Path) -> None:
+    assert said_of_the_collector(here, "desk") == "(50000, True)"
+
+
+@pytest.mark.slow
+def test_a_module_that_sets_the_collector_itself_is_left_alone(here: Path) -> None:
+    (here / "tuned.py").write_text("import gc\nfrom desk import AGENTS\ngc.set_threshold(1234)\n")
+
+    assert said_of_the_collector(here, "tuned") == "(1234, False)"
 
 
 @pytest.mark.slow
