@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -377,3 +378,36 @@ def test_a_writer_that_sleeps_wakes_for_whatever_comes_first() -> None:
     writer.close()
 
     assert [name for name, _ in answers.all] == list(range(400))
+
+
+@pytest.mark.parametrize("interrupted", ["put", "append"])
+def test_a_commit_that_is_interrupted_anywhere_leaves_nothing_accepted_behind_that_nobody_looks_for(
+    interrupted: str,
+) -> None:
+    writer, answers = Writer(Engine()), Answers()
+
+    class Bell(SimpleQueue[None]):
+        def put(self, item: None, block: bool = True, timeout: float | None = None) -> None:
+            super().put(item)
+            if interrupted == "put":
+                raise KeyboardInterrupt
+
+    class Waiting(list[Any]):
+        def append(self, item: Any) -> None:
+            super().append(item)
+            raise KeyboardInterrupt
+
+    writer._bell = Bell()
+    writer._asleep = True  # as the writer leaves it when it goes to wait for the bell
+    if interrupted == "append":
+        writer._waiting = Waiting()
+    with pytest.raises(KeyboardInterrupt):
+        writer.commit(batch(confirm=answers.confirm(1)))
+
+    assert writer._bell.qsize() == 1
+    assert len(writer._waiting) == (interrupted == "append")
+    writer._bell, writer._waiting = SimpleQueue(), list(writer._waiting)
+    writer.start()
+    writer.commit(batch(2, confirm=answers.confirm(2)))
+    writer.close()
+    assert [name for name, _ in answers.all] == ([1, 2] if interrupted == "append" else [2])
