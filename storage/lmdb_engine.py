@@ -24,6 +24,8 @@ from .schema import pack_boot
 from .tables import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lmdb import _Database as Database
 
     from .environment import Environment
@@ -37,6 +39,7 @@ _log = logging.getLogger("treadle.storage")
 # A reader that dies keeps its snapshot's pages from being used again until somebody looks.
 _READER_CHECK_EVERY: Final = 1_000
 _HEADS_KEPT_MAX: Final = 4_096
+_FEW: Final = 24  # rows that are sorted sooner than they are taken apart
 _UNKNOWN: Final = (None, 0)  # a head that no batch expects
 
 _THREADS, _CHANGES = int(Table.THREADS), int(Table.CHANGES)
@@ -195,9 +198,9 @@ class LmdbEngine:
             # Kept before the commit: where that fails, all of them are forgotten.
             heads[key] = (generation, sequence, boot, life), own
             rows[key] = pack_head(generation, sequence, boot, life, own) + batch.record
-        for database, ops in zip(tables, writes, strict=True):
+        for table, ops in enumerate(writes):
             if ops:
-                _write_table(txn, database, ops)
+                _write_table(txn, tables[table], ops)
         if announced:
             numbers = map(numbered, range(self._change + 1, change + 1))
             txn.cursor(tables[_CHANGES]).putmulti(zip(numbers, announced, strict=True))
@@ -242,10 +245,16 @@ def _write_table(txn: lmdb.Transaction[bytes], table: Database, ops: dict[bytes,
     gone: list[bytes] = []
     if None in ops.values():
         gone = [key for key, value in ops.items() if value is None]
-    # In key order: neighbours share the pages that they touch. Keys alone, since pairs take twice as long to sort.
-    keys = sorted(ops.keys() - gone if gone else ops)
-    if keys:
-        txn.cursor(table).putmulti(zip(keys, map(ops.__getitem__, keys), strict=True))  # type: ignore[arg-type]
+        ops = {key: value for key, value in ops.items() if value is not None}
+    if ops:
+        # In key order: neighbours share the pages that they touch.
+        rows: Iterable[tuple[bytes, bytes | None]]
+        if len(ops) < _FEW:
+            rows = sorted(ops.items())
+        else:
+            keys = sorted(ops)  # without their values, which would take twice as long
+            rows = zip(keys, map(ops.__getitem__, keys), strict=True)
+        txn.cursor(table).putmulti(rows)  # type: ignore[arg-type]
     for key in gone:
         txn.delete(key, b"", table)
 
