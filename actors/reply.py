@@ -142,15 +142,15 @@ class Reply(Generic[T]):
             return False
         self._content = value
         waiters = self._waiters
-        if waiters:
-            called = waiters[:]
-            # Whoever comes in from here on finds the reply set.
-            waiters.clear()
-            for waiter in called:
-                try:
-                    waiter(self)
-                except BaseException:  # the setting worker serves every thread: no callback may end it
-                    logger.exception(_BROKEN)
+        while waiters:
+            try:
+                waiter = waiters.pop(0)
+            except IndexError:
+                break  # the last one left in this moment
+            try:
+                waiter(self)
+            except BaseException:  # the setting worker serves every thread: no callback may end it
+                logger.exception(_BROKEN)
         return True
 
     def fail(self, error: BaseException) -> bool:
