@@ -22,7 +22,7 @@ class LoopWaiter:
     of the reply, which saves a future, a handle and a round for every await.
     """
 
-    __slots__ = ("_asyncio_future_blocking", "_burst", "_callback", "_context", "_loop")
+    __slots__ = ("_asyncio_future_blocking", "_burst", "_callback", "_context", "_loop", "_words")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._asyncio_future_blocking = True  # the mark by which a task knows a future, and that it was yielded
@@ -59,11 +59,12 @@ class LoopWaiter:
         self._callback = callback
         self._context = context
 
-    def cancel(self, msg: object = None) -> bool:  # noqa: ARG002 - an interrupt's words come from its execution
-        """Have the task step into a `CancelledError`."""
+    def cancel(self, msg: object = None) -> bool:
+        """Have the task step into a `CancelledError` with these words, by which some know their own cancellation."""
         callback = self._callback
         if callback is None or callback is _over:
             return False
+        self._words = msg
         self.__class__ = _Cancelled
         self._callback = _over
         self._loop.call_soon(callback, self, context=self._context)
@@ -91,7 +92,8 @@ class _Cancelled(LoopWaiter):
     __slots__ = ()
 
     def result(self) -> None:
-        raise asyncio.CancelledError
+        words = self._words
+        raise asyncio.CancelledError() if words is None else asyncio.CancelledError(words)
 
 
 def _over(_waiter: object) -> None:
