@@ -90,7 +90,7 @@ class Building(Encoding):
     _laid: tuple[int, dict[int, dict[bytes, bytes | None]]] | None = None  # how many ops, and what they change
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
-        super().__init__(number, facts)
+        Encoding.__init__(self, number, facts)
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
         self._mailbox = mailbox
