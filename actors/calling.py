@@ -58,8 +58,12 @@ class Calls:
         context.run(current_wait.set, execution.guard())
         try:
             call.job = job = execution.services.pool.submit(execution.id, call.run, call.ended, context)
-            if execution.fenced and not job.cancel():
-                job.abandon()  # the fence fell in between and could not find it
+            if execution.fenced:
+                # The fence fell in between and could not find it.
+                if job.cancel():
+                    call.ended(execution.interruption() or ExecutionFenced(execution.id))
+                else:
+                    job.abandon()
         except BaseException as error:  # noqa: BLE001 - errors of a call come through its reply
             call.reply.fail(error)
             self.remove(call)

@@ -94,10 +94,12 @@ def _report(execution: Execution, error: BaseException | None) -> None:
         return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
         ended = _ended_by(execution.id, error)
-    if beside is None or beside.calls is None:
+    # Looked up once: the end of an execution that did not wait for its body drops it meanwhile.
+    calls = None if beside is None else beside.calls
+    if calls is None:
         execution.entry.mailbox.put(Mail(ended), internal=True)
     else:
-        beside.calls.when_over(lambda: execution.entry.mailbox.put(Mail(ended), internal=True))
+        calls.when_over(lambda: execution.entry.mailbox.put(Mail(ended), internal=True))
 
 
 def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:

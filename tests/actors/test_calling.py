@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply, Runtime
+from treadle.actors.calling import Calls
 from treadle.actors.execution import current_execution
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import LimitExceeded, NoWorker
@@ -150,6 +151,24 @@ def test_nothing_is_called_after_an_interrupt_or_after_the_end(stage: Enter) -> 
     puppet.returns()
     on.settle()
     assert isinstance(execution.call(lambda: 1).error(), ExecutionFenced)
+
+
+def test_a_call_that_the_end_of_its_execution_passes_by_is_answered_all_the_same(stage: Enter) -> None:
+    on, puppet, _, _ = begun(stage)
+    execution = puppet.execution
+
+    class Passed(Calls):
+        def _add(self, call: Any) -> None:
+            execution.fence()  # admitted before, in the line behind
+            super()._add(call)
+
+    ran: list[int] = []
+    execution._made().calls = Passed(execution)
+    reply = execution.call(ran.append, 1)
+    on.settle()
+
+    assert isinstance(reply.error(), ExecutionFenced)
+    assert ran == []
 
 
 def test_a_pass_is_not_over_before_its_functions_are(stage: Enter) -> None:
