@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ..storage.head import Head
     from ..storage.store import View
     from .execution import Execution
+    from .hub import Hub
     from .services import Services
 
 __all__ = ["Supervisor"]
@@ -99,7 +100,7 @@ class Supervisor:
             self._bury(entry)
         refusal: TreadleError | None = entry.quarantine or (None if found is not None else not_found(entry.thread_id))
         if refusal is not None:
-            receiver = _refusing(refusal)
+            receiver = _refusing(self._services.hub, refusal)
             for mail in fallen.mails if fallen is not None else ():
                 receiver(mail)
             return receiver
@@ -178,12 +179,12 @@ class Supervisor:
         actor = entry.actor if entry is not None else None
         if not isinstance(error, Reload):
             logger.error("The actor of thread %s crashed on %r", mailbox.key, mail, exc_info=error)
-        if entry is None or actor is None:
-            self._activation_failed(entry, mailbox, mail, error)
-            return
         if isinstance(mail.body, Building) and mail.body.answer.change:
             # It may not have come to publishing it, and every later change would wait for this one.
             self._services.hub.change_published(mail.body.answer.change)
+        if entry is None or actor is None:
+            self._activation_failed(entry, mailbox, mail, error)
+            return
         in_flight = [taken for taken in actor.surrender() if taken is not mail]
         live = actor.acting.live
         fallen = _Fallen(actor.postponed(), "actor_crashed", dispatched=live is not None)
@@ -317,7 +318,7 @@ class Supervisor:
 
     def refuse(self, actor: ThreadActor, error: TreadleError) -> None:
         """Refuse all mail that an actor has not decided, and all that comes to it; on the dispatcher worker."""
-        refuse = _refusing(error)
+        refuse = _refusing(self._services.hub, error)
         actor.mailbox.receiver = refuse
         for mail in actor.postponed():
             refuse(mail)
@@ -325,7 +326,7 @@ class Supervisor:
     def refuse_fallen(self) -> None:
         """Refuse the mail that waits for lives which will not begin any more: the dispatcher has stopped."""
         for thread_id, fallen in list(self._fallen.items()):
-            refuse = _refusing(RuntimeClosed("the runtime is closed", thread_id=thread_id))
+            refuse = _refusing(self._services.hub, RuntimeClosed("the runtime is closed", thread_id=thread_id))
             for mail in fallen.mails:
                 refuse(mail)
 
@@ -378,9 +379,15 @@ def _crash(thread_id: str, error: BaseException) -> ThreadActorCrashed:
     return crash
 
 
-def _refusing(error: TreadleError) -> Callable[[Mail], object]:
-    def refuse(mail: Mail) -> None:
-        if mail.reply is not None:
-            mail.reply.fail(error.again())
+def _refusing(hub: Hub, error: TreadleError) -> Callable[[Mail | Building], object]:
+    """Return what takes the mail of a thread that has no life any more."""
+
+    def refuse(mail: Mail | Building) -> None:
+        # The store's answer to the last life comes by itself, or in a mail; nobody else will publish its number.
+        about, reply = (mail, None) if isinstance(mail, Building) else (mail.body, mail.reply)
+        if isinstance(about, Building) and about.answer.change:
+            hub.change_published(about.answer.change)
+        elif reply is not None:
+            reply.fail(error.again())
 
     return refuse

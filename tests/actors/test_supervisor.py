@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.actors.started import started
-from treadle.actors import acting
+from treadle.actors import acting, supervisor
 from treadle.actors import runtime as runtime_module
 from treadle.actors.loops import LoopHost
 from treadle.actors.testing import Crash, Puppet, Stage
-from treadle.protocol.errors import AppendConflict, ThreadActorCrashed, ThreadQuarantined
+from treadle.protocol.errors import AppendConflict, CorruptRecord, ThreadActorCrashed, ThreadQuarantined
 from treadle.protocol.limits import CRASH_WINDOW_S, CRASHES_MAX
 from treadle.protocol.status import ThreadStatus
 from treadle.storage.reading import read_journal, read_thread
+from treadle.storage.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from treadle.actors import Runtime, Thread
     from treadle.actors.testing import ArmedCrash, Probe
+    from treadle.storage.batch import Batch
 
     Enter = Callable[..., Stage]
     Arm = Callable[..., ArmedCrash]
@@ -247,6 +249,67 @@ def test_beyond_the_intensity_a_thread_rests_until_the_next_open_and_the_others_
     assert on.runtime.opened is not None
     assert thread.id in on.runtime.opened.settled
     assert on.ask(again.submit("on")).disposition == "accepted"
+
+
+def fall_behind_a_batch(on: Stage, thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a thread's actor crash with a batch at the store, which writes it all the same."""
+    commit = on.store.commit
+
+    def fail(batch: Batch) -> None:
+        commit(batch)
+        raise Crash("right behind the hand-over")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(on.store, "commit", fail)
+        reply = thread.submit("go")
+        while not reply.done():
+            assert on.turn()
+    assert isinstance(reply.error(), ThreadActorCrashed)
+
+
+def last_change(on: Stage) -> int:
+    with on.store.view() as view:
+        return int.from_bytes(view.scan(Table.CHANGES, b"", None, reverse=True, limit=1)[0][0], "big")
+
+
+@pytest.mark.parametrize("first", ["the answer", "the next life"])
+def test_what_was_written_for_a_life_that_nobody_follows_holds_up_no_watcher_of_all_threads(
+    stage: Enter, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    on = stage(Puppet())
+    thread, other = on.thread(), on.thread()
+    for _ in range(CRASHES_MAX):
+        crash(on, thread, monkeypatch)
+    fall_behind_a_batch(on, thread, monkeypatch)
+    assert on.commit()
+    assert on.commit()  # the barrier
+    if first == "the next life":
+        # As in a large group, whose answers take more than one turn.
+        on.turn(1)
+        on.turn(1)
+    on.settle()
+    on.ask(other.submit("on"))
+    on.settle()
+
+    assert [name for name, _ in on.reports].count("thread_quarantined") == 1
+    assert on.services.hub.watermark.number == last_change(on) >= 4
+
+
+def test_what_was_written_before_an_activation_that_fails_holds_up_no_watcher_of_all_threads(
+    stage: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on = stage(Puppet())
+    thread = on.thread()
+    fall_behind_a_batch(on, thread, monkeypatch)
+
+    def fail(*_given: object) -> None:
+        raise CorruptRecord("a page that cannot be read")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(supervisor, "read_thread", fail)
+        on.settle()
+
+    assert on.services.hub.watermark.number == last_change(on) == 2
 
 
 def test_crashes_that_are_far_apart_never_add_up(stage: Enter, monkeypatch: pytest.MonkeyPatch) -> None:
