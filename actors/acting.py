@@ -117,12 +117,12 @@ class Acting:
             self.services,
             self.entry,
             self.services.agents[facts.agent_id],
-            execution_id=execution_id,
-            agent_id=facts.agent_id,
-            started_at=facts.started_at,
-            user_id=facts.user_id,
-            thread_created_at=facts.created_at,
-            messages=new_messages(building.events, building.known),
+            execution_id,
+            facts.agent_id,
+            facts.started_at,
+            facts.user_id,
+            facts.created_at,
+            new_messages(building.events, building.known),
         )
         self.live = live
         for _, at, event in building.events:

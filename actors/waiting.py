@@ -76,7 +76,7 @@ def kept_here(services: Services, entry: Entry, wanted: Await, reply: Reply[Exec
         # A stopped dispatcher has no actor left that would take the waiters; it stops before they are failed.
         if shown.__class__ is not Shown or shown.active != wanted.given or services.dispatcher.stopped:
             return False
-        _keep(entry, ("e", wanted.given), reply)
+        _put(entry, ("e", wanted.given), reply)
     return True
 
 
@@ -174,13 +174,18 @@ def execution_of(services: Services, entry: Entry, given: str) -> ExecutionRecor
 
 def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
     with _LOCK:
-        if entry.waiters is None:
-            entry.waiters = {}
-        kept = entry.waiters.setdefault(key, [])
-        # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
-        if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
-            kept[:] = [one for one in kept if not one.done()]
-        kept.append(reply)
+        _put(entry, key, reply)
+
+
+def _put(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
+    """Keep a wait; the lock is held."""
+    if entry.waiters is None:
+        entry.waiters = {}
+    kept = entry.waiters.setdefault(key, [])
+    # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
+    if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
+        kept[:] = [one for one in kept if not one.done()]
+    kept.append(reply)
 
 
 def _taken(entry: Entry, key: tuple[str, str]) -> list[Reply[ExecutionRecord]]:

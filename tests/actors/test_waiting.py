@@ -310,7 +310,7 @@ def test_the_end_waits_for_a_wait_that_has_looked_and_is_not_kept_yet(
 ) -> None:
     execution_id = started(on, thread)
     puppet.returns()
-    keep, met = waiting._keep, threading.Event()
+    put, met = waiting._put, threading.Event()
     resolve, flush = Acting.resolve, Hub.flush
 
     def at_the_end(call: Callable[..., None]) -> Callable[..., None]:
@@ -324,11 +324,11 @@ def test_the_end_waits_for_a_wait_that_has_looked_and_is_not_kept_yet(
         # The actor shows the end and comes to tell it, all between the look and the keeping.
         actor.start()
         assert met.wait(60)
-        keep(*given)
+        put(*given)
 
     monkeypatch.setattr(Acting, "resolve", at_the_end(resolve))
     monkeypatch.setattr(Hub, "flush", at_the_end(flush))
-    monkeypatch.setattr(waiting, "_keep", looked)
+    monkeypatch.setattr(waiting, "_put", looked)
     actor = threading.Thread(target=on.settle)
     waits = thread.wait(execution_id)
     actor.join(60)
