@@ -238,7 +238,8 @@ class Mailbox:
         finally:
             lock.acquire()
             self._running = 0
-            if self._queue and not self._queued:
+            # Also where it seems to be in line: that turn may have come meanwhile and gone, and a wake raises the flag alone.
+            if self._queue:
                 self.scheduler.schedule(self)
                 self._queued = True
             lock.release()

@@ -154,6 +154,28 @@ def test_a_wake_between_not_yet_and_the_end_of_the_turn_is_not_lost() -> None:
     assert receiver.seen == [1]
 
 
+@pytest.mark.parametrize("meanwhile", ["a wake", "its turn"])
+def test_mail_that_comes_while_an_answer_is_handed_over_gets_a_turn(meanwhile: str) -> None:
+    dispatcher, seen = ManualDispatcher(), []
+
+    def receive(mail: Mail) -> None:
+        seen.append(mail if isinstance(mail, str) else mail.body)
+        if mail == "answer":
+            if meanwhile == "a wake":
+                mailbox.put(Mail(1))
+                mailbox.wake()
+            else:
+                assert dispatcher.step()  # as another worker would take it
+
+    mailbox = Mailbox("t", dispatcher, nobody, receive)
+    if meanwhile == "its turn":
+        mailbox.put(Mail(1))
+    mailbox.hand("answer")
+    dispatcher.run_until_idle()
+
+    assert seen == ["answer", 1]
+
+
 def test_detaching_needs_an_empty_mailbox_and_the_condition_and_later_mail_activates_the_next() -> None:
     dispatcher = ManualDispatcher()
     lives: list[Receiver] = []
