@@ -16,6 +16,7 @@ __all__ = [
     "format_id",
     "is_internal",
     "is_unicode",
+    "plain",
 ]
 
 _TIME_MAX = (1 << 56) - 1
@@ -25,7 +26,7 @@ _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
 
 def check_id(kind: str, value: object) -> str:
-    """Return a caller's id unchanged: 1 to 128 printable ASCII characters, no blank at either end.
+    """Return a caller's id unchanged, as a plain string: 1 to 128 printable ASCII characters, no blank at either end.
 
     Args:
         kind: what it names (`thread_id`, `input_id`, ...), for the error.
@@ -34,8 +35,10 @@ def check_id(kind: str, value: object) -> str:
     Raises:
         InvalidInput: `invalid_id`, with the kind and the value.
     """
-    if isinstance(value, str) and len(value) <= ID_LENGTH_MAX and _PRINTABLE.match(value):
-        return value
+    if isinstance(value, str):
+        text = plain(value)
+        if len(text) <= ID_LENGTH_MAX and _PRINTABLE.match(text):
+            return text
     raise InvalidInput(
         f"{kind} must be 1 to {ID_LENGTH_MAX} printable ASCII characters without blanks at its ends, not {shorten(value)}",
         code="invalid_id",
@@ -45,13 +48,15 @@ def check_id(kind: str, value: object) -> str:
 
 
 def check_name(kind: str, value: object) -> str:
-    """Return a user-chosen name (value key, tag) unchanged: a non-empty string without surrogates or NUL.
+    """Return a user-chosen name (value key, tag) unchanged, as a plain string: a non-empty string without surrogates or NUL.
 
     Raises:
         InvalidInput: `invalid_name`, with the kind and the value.
     """
-    if isinstance(value, str) and value and "\0" not in value and is_unicode(value):
-        return value
+    if isinstance(value, str):
+        text = plain(value)
+        if text and "\0" not in text and is_unicode(text):
+            return text
     raise InvalidInput(
         f"{kind} must be a non-empty string of valid Unicode without NUL, not {shorten(value)}",
         code="invalid_name",
@@ -86,6 +91,11 @@ def check_internal(value: object) -> str:
             value=shorten(value),
         )
     return name
+
+
+def plain(text: str) -> str:
+    """Return the same characters as a string of no type of its own, which could answer otherwise than what is stored of it."""
+    return text if type(text) is str else str.__str__(text)
 
 
 def is_internal(key: str) -> bool:

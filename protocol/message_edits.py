@@ -21,6 +21,7 @@ from .decision import DECIDE, Decision, State
 from .errors import InvalidInput, LimitExceeded, MessageNotFound, TreadleError, shorten
 from .events import Event, InputQueued, InputWithdrawn, MessageDeleted, MessagePlace, MessageUpdated
 from .facts import message_class
+from .ids import plain
 from .inbox import Row
 from .limits import INPUT_BYTES_MAX
 from .messages import Draft, Message, check_metadata, check_text, draft_size
@@ -75,6 +76,7 @@ def check_changes(changes: object) -> tuple[Changes, int]:
     if content is UNCHANGED and metadata is UNCHANGED:
         raise InvalidInput("an update changes content or metadata", code="empty_content", value=shorten(changes))
     if content is not UNCHANGED:
+        content = plain(content) if isinstance(content, str) else content
         check_text(content, optional=True)  # whether it may be empty, the message says
     if metadata is not None and metadata is not UNCHANGED:
         metadata = check_metadata(metadata)

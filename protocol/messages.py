@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field
 
 from .errors import InvalidInput, LimitExceeded, shorten
-from .ids import check_id
+from .ids import check_id, plain
 from .limits import ATTACHMENTS_MAX, INPUT_BYTES_MAX, MESSAGE_BYTES_MAX, MESSAGES_PER_INPUT_MAX
 from .values import JsonObject, check_value
 
@@ -160,12 +160,14 @@ def draft_message(
         InvalidInput: `invalid_role`, `empty_content`, `invalid_content`, `invalid_value`.
         LimitExceeded: the content or the attachments are too large.
     """
-    if not isinstance(role, str) or role not in roles:
+    if not isinstance(role, str) or (role := plain(role)) not in roles:
         raise InvalidInput(
             f"role must be one of {', '.join(sorted(roles))}, not {shorten(role)}",
             code="invalid_role",
             value=shorten(role),
         )
+    if isinstance(content, str):
+        content = plain(content)
     draft = draft_text(message_id, role, content, roles)
     if draft is None:
         check_text(content, optional=bool(attachments or more.get("tool_calls") or role == "tool"))
@@ -191,8 +193,9 @@ def draft_message(
                     field=key,
                     value=shorten(value),
                 )
-            check_text(value, optional=False)
-            draft[key] = value
+            text = plain(value)
+            check_text(text, optional=False)
+            draft[key] = text
     return draft
 
 

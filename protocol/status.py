@@ -10,6 +10,7 @@ import re
 from typing import Final, Literal, NamedTuple
 
 from .errors import InvalidInput, shorten
+from .ids import plain
 
 __all__ = [
     "FAILED_REASONS", "PARKED_REASONS", "Outcome", "RunState", "ThreadStatus", "abort_code", "check_failure", "check_stop",
@@ -59,8 +60,8 @@ _CODE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}\Z")
 
 
 def _check_code(reason: object, refused: frozenset[str], why: str) -> str:
-    if isinstance(reason, str) and _CODE.match(reason) and reason not in refused:
-        return reason
+    if isinstance(reason, str) and _CODE.match(code := plain(reason)) and code not in refused:
+        return code
     raise InvalidInput(
         f"a stop reason is a code of at most 64 of a-z, 0-9 and _, {why}, not {shorten(reason)}",
         code="invalid_reason",
