@@ -41,7 +41,7 @@ from .message_edits import deleting, updating
 from .reply import Reply
 from .services import new_id
 from .thread_reads import TAGS_KEY, ThreadReads
-from .waiting import kept_here, over_or_noted
+from .waiting import kept_here, over_or_noted, sent
 
 if TYPE_CHECKING:
     from ..protocol.executions import ExecutionRecord
@@ -370,7 +370,7 @@ class Thread(ThreadReads):
             reply.fail(error)
             return reply
         if not kept_here(self._services, entry, wanted, reply):
-            entry.mailbox.put(Mail(wanted, reply))
+            sent(entry, wanted, reply)
         return reply
 
     # Sending

@@ -82,14 +82,17 @@ class Supervisor:
         fallen = self._fallen.get(entry.thread_id)
         if fallen is not None and fallen.left:
             return None
-        self._fallen.pop(entry.thread_id, None)
         try:
-            return self._bring_up(entry, fallen)
+            receiver = self._bring_up(entry, fallen)
         except BaseException as error:
             # What the last life had postponed has nobody else to answer it.
-            for mail in fallen.mails if fallen is not None else ():
-                self._answer(entry, mail, error)
+            while fallen is not None and fallen.mails:
+                self._answer(entry, fallen.mails.pop(0), error)
+            if entry.actor is None:
+                self._let_down(entry, error)
             raise
+        self._fallen.pop(entry.thread_id, None)
+        return receiver
 
     def _bring_up(self, entry: Entry, fallen: _Fallen | None) -> Callable[[Mail], object]:
         with self._services.store.view() as view:
@@ -136,7 +139,7 @@ class Supervisor:
         """Settle what the last life left behind, then let it go on with the mail that waited there."""
         if fallen is not None:
             actor.inherit(fallen.mails)
-            ask_again(self._services, actor.entry, facts.execution_id)
+        ask_again(self._services, actor.entry, facts.execution_id)
         if facts.execution_id is not None:
             actor.state.active = facts.execution_id
             actor.acting.note_loss()
@@ -165,8 +168,17 @@ class Supervisor:
             mailbox.receiver = None
             if mail.reply is not None:
                 mail.reply.fail(_crash(mailbox.key, failure))
+            entry = self._services.directory.known(mailbox.key)
+            if entry is not None:
+                self._let_down(entry, failure)
             self._failed(failure)
             mailbox.wake()
+
+    def _let_down(self, entry: Entry, error: BaseException) -> None:
+        """Tell those who wait on a thread that has no life: its next one begins when somebody writes to it, if ever."""
+        self._services.directory.dropped(entry)
+        entry.shown = None  # first: who finds there an execution as the live one waits for its end
+        fail_waiters(entry, _crash(entry.thread_id, error))
 
     def _failed(self, error: BaseException) -> None:
         logger.error("The supervisor failed", exc_info=error)
@@ -192,7 +204,8 @@ class Supervisor:
         self._fallen[entry.thread_id] = fallen
         self._services.directory.dropped(entry)
         mailbox.receiver = None
-        self._fail(entry, [mail, *in_flight], error)
+        for taken in (mail, *in_flight):
+            self._answer(entry, taken, (isinstance(error, Reload) and error.__cause__) or error)
         self._pause(entry, mail.body, fallen, error)
         self._count(entry, error)
         self._release(entry, live, fallen)
@@ -227,20 +240,11 @@ class Supervisor:
         if entry is not None and not isinstance(error, TreadleError):
             self._count(entry, error)
         if mail.reply is not None:
-            mail.reply.fail(error if isinstance(error, TreadleError) else _crash(mailbox.key, error))
+            mail.reply.fail(_crash(mailbox.key, error))
         mailbox.wake()
 
-    def _fail(self, entry: Entry, mails: list[Mail], error: BaseException) -> None:
-        cause = error.__cause__ if isinstance(error, Reload) else None
-        for mail in mails:
-            self._answer(entry, mail, cause or error)
-
     def _answer(self, entry: Entry, mail: Mail, error: BaseException) -> None:
-        if mail.reply is None or isinstance(mail.body, Building):
-            return
-        if isinstance(error, TreadleError):
-            mail.reply.fail(error.again())
-        else:
+        if mail.reply is not None and not isinstance(mail.body, Building):
             mail.reply.fail(_crash(entry.thread_id, error))
 
     def _count(self, entry: Entry, error: BaseException) -> None:
@@ -370,7 +374,9 @@ class Supervisor:
         self._services.timers.after(SWEEP_S, self._sweep)
 
 
-def _crash(thread_id: str, error: BaseException) -> ThreadActorCrashed:
+def _crash(thread_id: str, error: BaseException) -> TreadleError:
+    if isinstance(error, TreadleError):
+        return error.again()
     crash = ThreadActorCrashed(
         f"the actor of thread {thread_id!r} crashed on this call; it may have been written: repeat it with the same id",
         thread_id=thread_id,

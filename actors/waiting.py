@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from itertools import filterfalse
 from typing import TYPE_CHECKING, Literal
 
 from ..protocol.errors import (
@@ -34,7 +35,9 @@ from ..protocol.events import (
 from ..protocol.executions import ExecutionRecord
 from ..protocol.ids import check_id
 from ..storage.encoding import RECEIPT_WITHDRAWN
+from .mailbox import Mail
 from .reads import execution_record, followed_input
+from .reply import Reply
 from .snapshot import Shown
 
 if TYPE_CHECKING:
@@ -42,10 +45,19 @@ if TYPE_CHECKING:
 
     from .directory import Entry
     from .execution import Execution
-    from .reply import Reply
     from .services import Services
 
-__all__ = ["Await", "ask_again", "execution_of", "fail_waiters", "kept_here", "over_or_noted", "register", "resolve"]
+__all__ = [
+    "Await",
+    "ask_again",
+    "execution_of",
+    "fail_waiters",
+    "kept_here",
+    "over_or_noted",
+    "register",
+    "resolve",
+    "sent",
+]
 
 # Reentrant, since a finaliser may wait; never held while a reply is set.
 _LOCK = threading.RLock()
@@ -78,6 +90,17 @@ def kept_here(services: Services, entry: Entry, wanted: Await, reply: Reply[Exec
             return False
         _put(entry, ("e", wanted.given), reply)
     return True
+
+
+def sent(entry: Entry, wanted: Await, reply: Reply[ExecutionRecord]) -> None:
+    """Have the actor judge a wait; any worker, never blocks. Raises: ThreadOverloaded."""
+    try:
+        entry.mailbox.put(Mail(wanted, reply))
+    except BaseException as error:
+        # Nobody gets it, but what was noted of the wait goes with it.
+        reply.fail(error)
+        reply.error()
+        raise
 
 
 def register(
@@ -178,14 +201,18 @@ def _keep(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> 
 
 
 def _put(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> None:
-    """Keep a wait; the lock is held."""
-    if entry.waiters is None:
-        entry.waiters = {}
-    kept = entry.waiters.setdefault(key, [])
+    """Keep a wait; the lock is held, which does not keep out a finaliser or a signal handler that waits in the middle."""
+    waiters = entry.waiters
+    if waiters is None:
+        made: dict[tuple[str, str], list[Reply[ExecutionRecord]]] = {}
+        waiters = entry.waiters
+        if waiters is None:
+            waiters = entry.waiters = made
+    kept = waiters.setdefault(key, [])
+    kept.append(reply)
     # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
     if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
-        kept[:] = [one for one in kept if not one.done()]
-    kept.append(reply)
+        kept[:] = filterfalse(Reply.done, kept)
 
 
 def _taken(entry: Entry, key: tuple[str, str]) -> list[Reply[ExecutionRecord]]:
@@ -221,7 +248,13 @@ def resolve(
             ended = _taken(entry, ("e", event.execution_id))
             if ended:
                 known = last is not None and last.execution_id == event.execution_id
-                record = last if known and last is not None else execution_record(services, entry, event.execution_id)
+                try:
+                    record = (
+                        last if known and last is not None else execution_record(services, entry, event.execution_id)
+                    )
+                except BaseException:
+                    _put_back(entry, {("e", event.execution_id): ended})
+                    raise
                 for reply in ended:
                     reply.set(record)
         elif isinstance(event, ExecutionStarted):
@@ -248,9 +281,22 @@ def _follow(entry: Entry, given: str, execution_id: str) -> None:
 
 def ask_again(services: Services, entry: Entry, active: str | None) -> None:
     """Ask anew for all who wait: a life that fell may have committed what they wait for, and not lived to say so."""
-    for (kind, given), replies in _all_taken(entry).items():
+    taken = _all_taken(entry)
+    try:
+        for (kind, given), replies in taken.items():
+            for reply in replies:
+                register(services, entry, active, None, Await("execution" if kind == "e" else "input", given), reply)
+    except BaseException:
+        _put_back(entry, taken)
+        raise
+
+
+def _put_back(entry: Entry, taken: Mapping[tuple[str, str], list[Reply[ExecutionRecord]]]) -> None:
+    """Keep those who could not be told: this life falls, and the next one asks again."""
+    for key, replies in taken.items():
         for reply in replies:
-            register(services, entry, active, None, Await("execution" if kind == "e" else "input", given), reply)
+            if not reply.done():
+                _keep(entry, key, reply)
 
 
 def over_or_noted(

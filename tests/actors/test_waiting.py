@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -10,19 +11,25 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.actors.started import started
-from treadle.actors import Runtime, waiting
+from treadle.actors import Runtime, supervisor, waiting
 from treadle.actors.acting import Acting
+from treadle.actors.execution import current_execution
 from treadle.actors.hub import Hub
 from treadle.actors.testing import Puppet, Stage
+from treadle.actors.testing.crash_points import Crash
 from treadle.agents import ThreadState, agent
 from treadle.protocol.errors import (
+    CorruptRecord,
     ExecutionNotFound,
     InputNotFound,
     InputWithdrawn,
     RuntimeClosed,
+    ThreadActorCrashed,
     ThreadNotFound,
+    ThreadOverloaded,
     ThreadTerminated,
 )
+from treadle.protocol.limits import MAILBOX_MAILS_MAX
 from treadle.protocol.receipts import Disposition, Receipt
 from treadle.storage import MemoryStore
 
@@ -365,3 +372,139 @@ def test_waits_from_many_workers_are_all_answered_however_they_meet_the_end() ->
         sys.setswitchinterval(switch)
 
     assert told == [["succeeded"] * 40] * 4
+
+
+def broken_once(monkeypatch: pytest.MonkeyPatch, where: object, name: str, error: Exception) -> list[str]:
+    """Have a function fail at its next call, and note that it did."""
+    whole = getattr(where, name)
+    failed: list[str] = []
+
+    def call(*given: Any) -> Any:
+        if failed:
+            return whole(*given)
+        failed.append(name)
+        raise error
+
+    monkeypatch.setattr(where, name, call)
+    return failed
+
+
+def test_a_wait_is_answered_though_the_record_could_not_be_read_at_the_end(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution_id = started(on, thread)
+    waits: list[Reply[ExecutionRecord]] = []
+    publish = Acting.publish
+
+    def between(*given: Any) -> None:
+        # Behind the look whether anybody waits, so the record has to be read.
+        waits.extend(thread.wait(execution_id) for _ in range(2))
+        publish(*given)
+
+    monkeypatch.setattr(Acting, "publish", between)
+    failed = broken_once(monkeypatch, waiting, "execution_record", Crash("a page that cannot be read"))
+    ended(on, puppet)
+
+    assert failed
+    assert [wait.result(0).status for wait in waits] == ["succeeded"] * 2
+
+
+def test_a_life_that_falls_while_it_asks_again_leaves_no_wait_behind(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution_id = started(on, thread)
+    waits = [thread.wait(execution_id) for _ in range(3)]
+    first = broken_once(monkeypatch, Acting, "resolve", Crash("before anybody is told"))
+    second = broken_once(monkeypatch, waiting, "register", Crash("while it asks again"))
+    ended(on, puppet)
+
+    assert first
+    assert second
+    assert [wait.result(0).status for wait in waits] == ["succeeded"] * 3
+
+
+@pytest.mark.parametrize("error", [Crash("a bug"), CorruptRecord("a page that cannot be read")])
+def test_a_life_that_does_not_begin_tells_those_who_wait_and_the_next_one_goes_on(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    execution_id = started(on, thread)
+    waits = [thread.wait(execution_id)]
+    fallen = broken_once(monkeypatch, Acting, "resolve", Crash("a bug"))
+    failed = broken_once(monkeypatch, supervisor, "read_thread", error)
+    ended(on, puppet)
+    while not failed:
+        assert on.turn() or on.commit()
+
+    assert fallen
+    kind = CorruptRecord if isinstance(error, CorruptRecord) else ThreadActorCrashed
+    assert [type(wait.error()) for wait in waits] == [kind]
+    # What the fallen life showed is no longer shown, so a wait brings up the next one.
+    assert on.ask(thread.wait(execution_id)).status == "succeeded"
+
+
+def test_a_supervisor_that_fails_leaves_no_wait_behind(
+    on: Stage, thread: Thread, puppet: Puppet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    execution_id = started(on, thread)
+    waited = thread.wait(execution_id)
+    fallen = broken_once(monkeypatch, Acting, "resolve", Crash("a bug"))
+    failed = broken_once(monkeypatch, supervisor.Supervisor, "_crashed", Crash("another"))
+    ended(on, puppet)
+
+    assert fallen
+    assert failed
+    assert isinstance(waited.error(), ThreadActorCrashed)
+    assert on.ask(thread.wait(execution_id)).status == "succeeded"
+
+
+@pytest.mark.parametrize("kept", [0, 15, 16])
+def test_a_wait_that_comes_at_any_step_of_keeping_another_is_kept_as_well(on: Stage, thread: Thread, kept: int) -> None:
+    """As that of a finaliser or a signal handler, which no lock keeps out of its own worker: where one allocates or calls."""
+    execution_id = started(on, thread)
+    entry = on.services.directory.entry(thread.id)
+    waits: list[Reply[ExecutionRecord]] = []
+    left, at = 0, ""
+
+    def trace(frame: Any, event: str, _given: object) -> Any:
+        nonlocal left, at
+        frame.f_trace_opcodes = True
+        if frame.f_code is waiting._put.__code__ and event == "opcode":
+            before, at = at, dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            if at.startswith("BUILD") or before.startswith("CALL"):
+                left -= 1
+                if not left:
+                    waits.append(thread.wait(execution_id))
+        return trace
+
+    traced, step = sys.gettrace(), 0
+    while left <= 0:
+        step += 1
+        entry.waiters, left = None, step
+        waits = [thread.wait(execution_id) for _ in range(kept)]
+        sys.settrace(trace)
+        try:
+            waits.append(thread.wait(execution_id))
+        finally:
+            sys.settrace(traced)
+        assert entry.waiters is not None
+        assert set(entry.waiters["e", execution_id]) == set(waits)
+
+    assert step > 2
+
+
+def test_a_wait_that_a_full_mailbox_refuses_is_no_wait_of_the_body(stage: Enter) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
+    thread, other = on.thread(), on.thread()
+    started(on, thread)
+    filled = [other.inject_message("user", str(rank)) for rank in range(MAILBOX_MAILS_MAX)]
+    token = current_execution.set(puppet.execution)
+    try:
+        with pytest.raises(ThreadOverloaded):
+            other.wait("e" * 32)
+    finally:
+        current_execution.reset(token)
+
+    assert on.services.waits.targets(thread.id) == []
+    on.settle()
+    assert all(reply.done() for reply in filled)
