@@ -155,7 +155,7 @@ def _awaited(awaited: object) -> list[str]:
     lines: list[str] = []
     while awaited is not None and len(lines) < STACK_DEPTH:
         for prefix, below in (("cr", "cr_await"), ("ag", "ag_await"), ("gi", "gi_yieldfrom")):
-            if hasattr(awaited, below):
+            if hasattr(type(awaited), below):  # not asked of the object, which may be as hostile as its body
                 frame = getattr(awaited, f"{prefix}_frame")
                 if frame is not None:
                     lines.append(f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_qualname}")

@@ -435,3 +435,35 @@ def test_a_body_that_returns_after_it_cancelled_its_own_task_ends_as_cancelled(h
     assert isinstance(ends.wait(), asyncio.CancelledError)
     on_loop(host, lambda: None)
     assert ends.count == 1
+
+
+def test_what_a_body_awaits_is_not_asked_what_it_awaits_itself(host: LoopHost) -> None:
+    reply: Reply[None] = Reply()
+
+    class Hostile:
+        def __init__(self) -> None:
+            self.steps = reply.__await__()
+
+        def __await__(self) -> Any:
+            return self
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> Any:
+            return next(self.steps)
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError(f"nobody looks at {name}")
+
+    async def body() -> None:
+        await Hostile()
+
+    ends = Ends()
+    task = host.run("e-1", body, ends)
+    on_loop(host, lambda: None)
+    on_loop(host, lambda: None)
+
+    assert task.stack()[-1] == f"awaits {Hostile.__qualname__}"
+    reply.set(None)
+    assert ends.wait() is None
