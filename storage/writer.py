@@ -89,10 +89,12 @@ class Writer:
         self._sizes = [0] * GROUP_BATCHES_MAX.bit_length()
         self._full_at: float | None = None
         self._worker: threading.Thread | None = None
+        self._alive = threading.Lock()  # the worker's, while it runs
 
     def start(self) -> None:
         """Start the writer worker."""
         self._worker = threading.Thread(target=self._run, name="treadle-writer", daemon=True)
+        self._alive.acquire()
         self._worker.start()
 
     def commit(self, batch: Batch) -> None:
@@ -149,6 +151,9 @@ class Writer:
                 self._refusal = StoreClosed("the store is closed")
                 self._closing = True
         if self._worker is not None:
+            # Not by `join` alone: once Ctrl-C ended one, the next takes a worker that still writes for ended.
+            with self._alive:
+                pass
             self._worker.join()
         else:
             while self.step():
@@ -178,15 +183,18 @@ class Writer:
         return len(group)
 
     def _run(self) -> None:
-        while True:
-            closing = self._closing  # looked at first: nothing enters the queue after it
-            group = self._gather()
-            if group:
-                self._serve(group)
-            elif closing:
-                return
-            else:
-                self._sleep()
+        try:
+            while True:
+                closing = self._closing  # looked at first: nothing enters the queue after it
+                group = self._gather()
+                if group:
+                    self._serve(group)
+                elif closing:
+                    return
+                else:
+                    self._sleep()
+        finally:
+            self._alive.release()
 
     def _sleep(self) -> None:
         with self._lock:

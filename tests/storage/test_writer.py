@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections import Counter
 from queue import SimpleQueue
@@ -22,6 +23,7 @@ from .driving import PATIENCE_S, Answers, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
 
 class Engine:
@@ -255,6 +257,52 @@ def test_a_store_closed_from_its_own_confirm_is_told_so() -> None:
     writer.close()
 
     assert len(caught) == 1
+
+
+def test_a_close_after_one_that_was_interrupted_waits_for_what_is_still_written() -> None:
+    writing, go_on, closed = threading.Event(), threading.Event(), threading.Event()
+    early: list[bool] = []
+
+    def act(_batches: list[Batch], answers: list[Answer]) -> None:
+        writing.set()
+        assert go_on.wait(PATIENCE_S)
+        early.append(closed.wait(0.1))
+        answers.append(COMMITTED)
+
+    def interrupt(_signal: int, frame: FrameType | None) -> None:
+        # Only where `close` waits: in C, or in what `join` is made of.
+        while frame is not None and frame.f_code is not Writer.close.__code__:
+            frame = frame.f_back
+        if frame is not None and not gave_up.is_set() and writer._closing:
+            gave_up.set()
+            raise KeyboardInterrupt
+
+    def press() -> None:
+        while not gave_up.wait(0.01):
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    gave_up = threading.Event()
+    writer, answers = Writer(Engine(act)), Answers()
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    writer.start()
+    try:
+        writer.commit(batch(confirm=answers.confirm(1)))
+        assert writing.wait(PATIENCE_S)
+        presses = threading.Thread(target=press)
+        presses.start()
+        with pytest.raises(KeyboardInterrupt):
+            writer.close()
+        presses.join()
+        again = threading.Thread(target=lambda: (writer.close(), closed.set()))
+        again.start()
+        go_on.set()
+        again.join(PATIENCE_S)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+    assert early == [False]
+    assert answers.kinds() == ["committed"]
+    assert closed.is_set()
 
 
 def test_commit_may_be_called_in_the_middle_of_a_commit_by_the_same_worker() -> None:
