@@ -162,6 +162,11 @@ class Execution(OwnThread):
         signal = self._signal
         return self.cancelled() if signal is not None and signal.aborted else None
 
+    def is_told(self) -> bool:
+        """Say whether the body's task, which runs here, met the interruption in a refusal: it is not cancelled for that."""
+        beside, handle = self._beside, self.handle
+        return beside is not None and beside.told and isinstance(handle, LoopTask) and handle.is_current()
+
     def cancelled(self) -> ExecutionCancelled:
         """Return the error of an interrupted body."""
         return ExecutionCancelled(self.id, self.abort_signal.reason, self.abort_signal.source or "user")

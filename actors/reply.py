@@ -55,6 +55,9 @@ class Interruptible(Protocol):
     def interruption(self) -> BaseException | None:
         """Return what an interrupted body is told, None while it was not interrupted."""
 
+    def is_told(self) -> bool:
+        """Say whether the task that runs here has met its interruption otherwise, so that it is not cancelled for that."""
+
 
 current_body: ContextVar[Interruptible | None] = ContextVar("treadle_execution", default=None)
 """The execution whose body runs here; None outside bodies."""
@@ -213,11 +216,10 @@ class Reply(Generic[T]):
                 if self._content is _PENDING:
                     try:
                         yield waiter
-                    except asyncio.CancelledError:
+                    except asyncio.CancelledError as cancelled:
                         self._delist(waiter)
                         # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
-                        body = current_body.get()
-                        error = None if body is None else body.interruption()
+                        error = _interruption(cancelled)
                         if error is None:
                             raise
                         self._waive()
@@ -281,6 +283,18 @@ class _Once:
         except AttributeError:
             return
         self.callback(reply)
+
+
+def _interruption(cancelled: asyncio.CancelledError) -> BaseException | None:
+    """Return the error of the interrupt that cancelled the task which runs here; None where somebody else did.
+
+    A time limit or a scope in the clean-up of an interrupted body has to know its own cancellation: it comes on top of the
+    interrupt's, or has words, which that has not.
+    """
+    body, task = current_body.get(), asyncio.current_task()
+    if body is None or cancelled.args or (task is not None and task.cancelling() > 1) or body.is_told():
+        return None
+    return body.interruption()
 
 
 def _disown(reply: Reply[Any]) -> None:

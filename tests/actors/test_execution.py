@@ -9,14 +9,16 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from tests.actors.started import started
-from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply
+from treadle.actors import ExecutionCancelled, ExecutionFenced, Reply, Runtime
 from treadle.actors.execution import Execution, current_execution
 from treadle.actors.own_thread import answer
 from treadle.actors.testing import Puppet, Stage
 from treadle.protocol.errors import AgentNotFound, StorageFull, TreadleError
+from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -370,3 +372,57 @@ def test_the_error_of_a_read_comes_through_its_reply() -> None:
     assert isinstance(answer(fails).error(), TreadleError)
     with pytest.raises(ZeroDivisionError):  # a bug of ours is not an answer
         answer(breaks)
+
+
+async def _timeout() -> None:
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.001):
+            await Reply[None]()
+
+
+async def _wait_for() -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(Reply[None](), 0.001)
+
+
+async def _scope() -> None:
+    with anyio.move_on_after(0.001) as scope:
+        await Reply[None]()
+    assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("limit", [_timeout, _wait_for, _scope])
+@pytest.mark.parametrize("met", ["while it waits", "where it begins"])
+def test_a_time_limit_in_the_clean_up_of_an_interrupted_body_is_none_of_the_interrupt(
+    limit: Callable[[], Any], met: str
+) -> None:
+    waits, told = threading.Event(), threading.Event()
+    seen: list[str] = []
+
+    class Cleans:
+        name, runs_on = "cleans", "loop"
+
+        async def run(self, execution: Execution) -> None:
+            waits.set()
+            try:
+                if met == "where it begins":
+                    assert told.wait(GUARD_S)  # holds the loop, so that the interrupt comes between
+                    execution.begin("step")
+                await Reply[None]()
+            except ExecutionCancelled:
+                seen.append("interrupted")
+                await limit()
+                seen.append("cleaned up")
+                raise
+
+    with Runtime(MemoryStore(), agents=[Cleans()]) as runtime:
+        thread = runtime.create_thread("cleans").result(GUARD_S)
+        execution_id = thread.submit("go").result(GUARD_S).execution_id
+        assert execution_id is not None
+        assert waits.wait(GUARD_S)
+        thread.interrupt(execution_id).result(GUARD_S)
+        told.set()
+        record = thread.wait(execution_id).result(GUARD_S)
+
+    assert seen == ["interrupted", "cleaned up"]
+    assert (record.status, record.abandoned) == ("cancelled", False)
