@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..protocol.decision import DECIDE, FINISHING, IDLE, Decision, State, Verdict
 from ..protocol.decision import Batch as About
 from ..protocol.errors import InternalError, OutcomeUnknown, TreadleError, shorten
-from ..protocol.events import (
-    ExecutionFinished,
-    ExecutionStarted,
-    MessageAdded,
-)
+from ..protocol.events import ExecutionFinished, ExecutionStarted, MessageAdded
 from ..protocol.lifecycle import advance, committed, decide, durable, not_written
 from ..protocol.triggers import Kind, SetValue, Trigger, Wake
 from ..storage.batch import Answer
@@ -303,8 +299,13 @@ class ThreadActor(VirtualActor):
         self.services.store.commit(building)
         if self._waiting and self.state.phase is FINISHING:
             # What waited for an earlier batch must not wait for FINISH, and a START behind it, to be refused.
-            for mail in self.postponed():
-                self._postpone(mail)
+            waiting = self.postponed()[::-1]
+            try:
+                while waiting:
+                    self._postpone(waiting[-1])
+                    waiting.pop()
+            finally:
+                self._fell_with += tuple(waiting)
 
     def _answered(self, building: Building) -> None:
         answer = building.answer

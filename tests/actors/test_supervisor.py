@@ -12,6 +12,7 @@ from treadle.actors import acting, supervisor
 from treadle.actors import runtime as runtime_module
 from treadle.actors.loops import LoopHost
 from treadle.actors.testing import Crash, Puppet, Stage
+from treadle.actors.thread import ThreadActor
 from treadle.protocol.errors import AppendConflict, CorruptRecord, ThreadActorCrashed, ThreadQuarantined
 from treadle.protocol.limits import CRASH_WINDOW_S, CRASHES_MAX
 from treadle.protocol.status import ThreadStatus
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from treadle.actors import Runtime, Thread
+    from treadle.actors.mailbox import Mail
     from treadle.actors.testing import ArmedCrash, Probe
     from treadle.storage.batch import Batch
 
@@ -434,6 +436,34 @@ def test_a_crash_is_followed_by_one_execution_where_the_agent_asks_for_it_rows_i
     starts = [event.cause for event in journal(on, thread) if event.type == "THREAD_EXECUTION_STARTED"]
     assert starts == ["submit", "recovery" if resumes == "resume" else "rows"]
     assert thread.status().result().state == "idle"
+
+
+def test_a_crash_on_the_way_to_finish_leaves_none_of_what_waits_unanswered(
+    stage: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    started(on, thread)
+    first = thread.set_value("k", 0)
+    on.act()  # that batch is in flight, and what follows waits for it
+    puppet.returns()
+    on.act()
+    behind = [thread.set_value("k", number) for number in range(1, 5)]
+    on.act()
+    postpone = ThreadActor._postpone
+
+    def fail(actor: ThreadActor, mail: Mail) -> None:
+        if mail.reply is behind[1]:
+            raise Crash("a bug on the way to FINISH")
+        postpone(actor, mail)
+
+    monkeypatch.setattr(ThreadActor, "_postpone", fail)
+    on.settle()
+
+    assert first.result() is None
+    assert [type(reply.error()) for reply in behind] == [type(None), *[ThreadActorCrashed] * 3]
+    assert on.ask(thread.submit("on")).disposition == "accepted"
 
 
 def test_the_sweep_delivers_mail_whose_turn_was_lost(
