@@ -164,18 +164,21 @@ class Supervisor:
         try:
             self._crashed(mailbox, mail, error)
         except BaseException as failure:  # noqa: BLE001 - it is counted, and the other threads go on
-            self._fallen.pop(mailbox.key, None)
+            fallen = self._fallen.pop(mailbox.key, None)
             mailbox.receiver = None
             if mail.reply is not None:
                 mail.reply.fail(_crash(mailbox.key, failure))
             entry = self._services.directory.known(mailbox.key)
             if entry is not None:
-                self._let_down(entry, failure)
+                self._let_down(entry, failure, fallen)
             self._failed(failure)
             mailbox.wake()
 
-    def _let_down(self, entry: Entry, error: BaseException) -> None:
+    def _let_down(self, entry: Entry, error: BaseException, fallen: _Fallen | None = None) -> None:
         """Tell those who wait on a thread that has no life: its next one begins when somebody writes to it, if ever."""
+        actor = entry.actor
+        for mail in (*(fallen.mails if fallen else ()), *((*actor.surrender(), *actor.postponed()) if actor else ())):
+            self._answer(entry, mail, error)
         self._services.directory.dropped(entry)
         entry.shown = None  # first: who finds there an execution as the live one waits for its end
         fail_waiters(entry, _crash(entry.thread_id, error))
@@ -209,10 +212,8 @@ class Supervisor:
         self._pause(entry, mail.body, fallen, error)
         self._count(entry, error)
         self._release(entry, live, fallen)
-        self._services.store.barrier(
-            entry.number, self._services.boot.number, self._services.directory.next_life(),
-            lambda _answer: self._cleared(entry, fallen),
-        )  # fmt: skip
+        boot, life = self._services.boot.number, self._services.directory.next_life()
+        self._services.store.barrier(entry.number, boot, life, lambda _answer: self._cleared(entry, fallen))
 
     def _pause(self, entry: Entry, batch: object, fallen: _Fallen, error: BaseException) -> None:
         """Let the next life wait, where the store could not say again what became of a batch at the same place.

@@ -63,6 +63,29 @@ def test_a_supervisor_that_fails_at_a_crash_leaves_the_thread_usable(
     on.reports.clear()
 
 
+@pytest.mark.parametrize("step", ["_pause", "_crashed"])
+def test_a_supervisor_that_fails_at_a_crash_leaves_no_call_unanswered(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    on = stage(listener)
+    thread = on.thread()
+    left = broken(monkeypatch)
+
+    def fail(*_given: Any) -> None:
+        raise RuntimeError("a bug of the supervisor")
+
+    monkeypatch.setattr(Supervisor, step, fail)
+    calls = [thread.set_value("a", number) for number in range(3)]
+    on.turn()  # the first is in flight, the others wait for it
+    on.act()
+    on.settle()
+
+    assert [type(call.error()) for call in calls] == [ThreadActorCrashed] * 3
+    left.clear()
+    assert on.ask(thread.set_value("b", 2)) is None
+    on.reports.clear()
+
+
 def test_a_supervisor_that_fails_too_often_closes_the_runtime(
     stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
 ) -> None:
