@@ -50,6 +50,7 @@ class LoopWaiter:
         if callback is None:
             self.__class__ = _Early
         else:
+            self._callback = _over  # it may be woken once more
             self._context.run(callback, self)
 
     # What a task asks of a future, always on the loop's own worker.
@@ -97,4 +98,4 @@ class _Cancelled(LoopWaiter):
 
 
 def _over(_waiter: object) -> None:
-    """Stand for the callback of a waiter whose task was cancelled."""
+    """Stand for the callback of a waiter whose task was woken or cancelled."""

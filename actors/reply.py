@@ -3,7 +3,8 @@
 A `Reply` is made for every mail, so it holds no event, and no lock is taken for it, which costs as much as all the rest:
 what must be one step is one bytecode. Whoever deletes `_open` settles, once for all. A waiter puts itself in the list first
 and looks at the content second, the setter the other way round: so at least one of the two sees the other. Both may, hence
-whatever is in the list bears to be woken once too often, also in vain. A signal handler may come in anywhere.
+whatever is in the list bears to be woken once too often, also in vain. A signal handler may come in anywhere, and may raise:
+who waits is called first and taken out second.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Reply(Generic[T]):
         return reply
 
     def set(self, value: T) -> bool:
-        """Give the value; any worker, never blocks, never raises.
+        """Give the value; any worker, never blocks, raises nothing of its own or of whoever is told.
 
         Returns:
             False when it was set before: nothing was changed.
@@ -145,15 +146,27 @@ class Reply(Generic[T]):
             return False
         self._content = value
         waiters = self._waiters
-        while waiters:
-            try:
-                waiter = waiters.pop(0)
-            except IndexError:
-                break  # the last one left in this moment
-            try:
-                waiter(self)
-            except BaseException:  # the setting worker serves every thread: no callback may end it
-                logger.exception(_BROKEN)
+        try:
+            while waiters:
+                try:
+                    waiter = waiters[0]
+                except IndexError:
+                    break  # the last one left in this moment
+                try:
+                    waiter(self)
+                except BaseException:  # the setting worker serves every thread: no callback may end it
+                    logger.exception(_BROKEN)
+                    _call(
+                        self, waiter
+                    )  # once more: it may have been a signal handler's, before the waiter had its turn
+                if waiters and waiters[0] is waiter:
+                    del waiters[0]
+        finally:
+            if waiters:
+                # What a signal handler raises in between goes its way, and leaves nobody behind who waits.
+                for waiter in waiters[:]:
+                    _call(self, waiter)
+                waiters.clear()
         return True
 
     def fail(self, error: BaseException) -> bool:
