@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .clock import Timer
+    from .execution import Execution
     from .services import Services
     from .workers import Job
 
-__all__ = ["release"]
+__all__ = ["release", "write_off"]
 
 logger = logging.getLogger("treadle")
 
@@ -152,3 +153,18 @@ def release(services: Services, key: str, owned: list[object], done: Callable[[t
         raise
     if work.late:
         work.job.abandon()  # the time was up before there was a job to write off
+
+
+def write_off(services: Services, live: Execution) -> list[object]:
+    """Take an execution off that lost its actor: its body is aborted, and nothing it still does has an effect.
+
+    Returns:
+        What it owned, for `release`.
+    """
+    services.running.pop(live.id, None)
+    live.abort(None, "system")
+    owned = live.fence()
+    if live.handle is not None:
+        abandon: Callable[[], object] = getattr(live.handle, "abandon", live.handle.cancel)
+        abandon()
+    return owned

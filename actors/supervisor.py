@@ -25,7 +25,7 @@ from .building import Building
 from .directory import Entry, not_found
 from .intensity import Intensity, retry_delay
 from .mailbox import Mail, Mailbox
-from .release import release
+from .release import release, write_off
 from .removal import Removal
 from .snapshot import at_rest
 from .thread import ThreadActor
@@ -179,6 +179,8 @@ class Supervisor:
         actor = entry.actor
         for mail in (*(fallen.mails if fallen else ()), *((*actor.surrender(), *actor.postponed()) if actor else ())):
             self._answer(entry, mail, error)
+        for live in [live for live in list(self._services.running.values()) if live.entry is entry]:
+            release(self._services, live.id, write_off(self._services, live), lambda _left: None)
         self._services.directory.dropped(entry)
         entry.shown = None  # first: who finds there an execution as the live one waits for its end
         fail_waiters(entry, _crash(entry.thread_id, error))
@@ -277,15 +279,8 @@ class Supervisor:
 
     def _release(self, entry: Entry, live: Execution | None, fallen: _Fallen) -> None:
         """Abort the body and close what it owns, as before FINISH; what is left is named in the evidence."""
-        if live is None:
-            fallen.left -= 1
-            return
-        self._services.running.pop(live.id, None)
-        live.abort(None, "system")
-        owned = live.fence()
-        if live.handle is not None:
-            getattr(live.handle, "abandon", live.handle.cancel)()
-        if not owned:
+        owned = None if live is None else write_off(self._services, live)
+        if live is None or not owned:
             fallen.left -= 1
             return
 

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.started import started
 from treadle.actors.supervisor import Supervisor
+from treadle.actors.testing import Puppet
 from treadle.actors.thread import ThreadActor
 from treadle.agents import agent
 from treadle.protocol.errors import RuntimeClosed, ThreadActorCrashed
@@ -60,6 +62,38 @@ def test_a_supervisor_that_fails_at_a_crash_leaves_the_thread_usable(
     assert isinstance(fallen.error(), ThreadActorCrashed)
     assert after.result(0) is None
     assert thread.get_value("b").result(0) == 2
+    on.reports.clear()
+
+
+def test_a_supervisor_that_fails_at_a_crash_leaves_no_body_behind(
+    stage: Callable[..., Stage], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Resource:
+        def close(self) -> None:
+            closed.append(True)
+
+    closed: list[bool] = []
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    execution_id = started(on, thread)
+    puppet.execution.own(Resource())
+
+    def fail(*_given: Any) -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as both:
+        both.setattr(ThreadActor, "_committed", fail)
+        both.setattr(Supervisor, "_pause", fail)
+        thread.set_value("a", 1).add_done_callback(lambda reply: reply.error())
+        on.act()
+        on.commit()
+        on.act()
+    on.settle()
+
+    assert (on.services.running, puppet.execution.fenced, closed) == ({}, True, [True])
+    assert on.ask(thread.submit("on")).disposition == "accepted"
+    assert on.ask(thread.wait(execution_id)).status == "interrupted"
     on.reports.clear()
 
 
