@@ -161,6 +161,9 @@ class Supervisor:
         Where dealing with it fails in turn, the thread's next life goes on without it: the store refuses an older life's
         batches all the same. Where that happens too often, the runtime fails closed.
         """
+        if isinstance(mail.body, Building) and mail.body.answer.change:
+            # It may not have come to publishing it, and every later change would wait for this one.
+            self._services.hub.change_published(mail.body.answer.change)
         try:
             self._crashed(mailbox, mail, error)
         except BaseException as failure:  # noqa: BLE001 - it is counted, and the other threads go on
@@ -196,9 +199,6 @@ class Supervisor:
         actor = entry.actor if entry is not None else None
         if not isinstance(error, Reload):
             logger.error("The actor of thread %s crashed on %r", mailbox.key, mail, exc_info=error)
-        if isinstance(mail.body, Building) and mail.body.answer.change:
-            # It may not have come to publishing it, and every later change would wait for this one.
-            self._services.hub.change_published(mail.body.answer.change)
         if entry is None or actor is None:
             self._activation_failed(entry, mailbox, mail, error)
             return

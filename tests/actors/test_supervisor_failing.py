@@ -17,6 +17,7 @@ from treadle.protocol.limits import SUPERVISOR_CRASHES_MAX
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from treadle.actors import Reply
     from treadle.actors.testing import Stage
     from treadle.agents import ThreadState
 
@@ -109,12 +110,12 @@ def test_a_supervisor_that_fails_at_a_crash_leaves_no_call_unanswered(
         raise RuntimeError("a bug of the supervisor")
 
     monkeypatch.setattr(Supervisor, step, fail)
-    calls = [thread.set_value("a", number) for number in range(3)]
-    on.turn()  # the first is in flight, the others wait for it
-    on.act()
+    calls: list[Reply[Any]] = [thread.submit("go"), thread.set_value("a", 1), thread.set_value("a", 2)]
+    on.act()  # the first is in flight, the others wait for it
     on.settle()
 
     assert [type(call.error()) for call in calls] == [ThreadActorCrashed] * 3
+    assert on.services.hub.watermark.number == 2  # the creation, and the START that is there all the same
     left.clear()
     assert on.ask(thread.set_value("b", 2)) is None
     on.reports.clear()
