@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import dis
 import gc
@@ -500,9 +501,8 @@ def test_a_signal_handler_that_raises_while_a_reply_is_set_leaves_nobody_behind(
         traced = sys.gettrace()
         sys.settrace(trace)
         try:
-            reply.set(7)
-        except Raised:
-            pass
+            with contextlib.suppress(Raised):
+                reply.set(7)
         finally:
             sys.settrace(traced)
         forget_burst(loop)
