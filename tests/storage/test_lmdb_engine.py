@@ -6,6 +6,7 @@ Broken disks are real: the descriptors that LMDB writes through are replaced by 
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import random
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +25,12 @@ from lmdb.verify import verify
 
 from treadle.protocol.errors import AppendConflict, InternalError, StorageFull, StoreFailed
 from treadle.storage import lmdb_engine, points
-from treadle.storage.environment import Environment
+from treadle.storage.batch import Answer, Batch
+from treadle.storage.environment import Environment, open_environment
 from treadle.storage.head import Head, judge, thread_key
 from treadle.storage.lmdb_store import LmdbStore
+from treadle.storage.memory_store import MemoryStore
+from treadle.storage.store import Boot
 from treadle.storage.tables import Table
 
 from .driving import PATIENCE_S, Answers, barrier, batch, contents, head, key, read, run, write
@@ -183,6 +188,109 @@ def test_heads_that_are_kept_judge_as_the_rows_in_the_store_do(tmp_path: Path) -
                 assert head(store, number) == (max(1, at[0]), at[1] + 1, *by, answer.change or change)
         assert len(contents(store, Table.CHANGES)) == 3
     assert 100 < sum(judged) < 300
+
+
+class FailingEnvironment:
+    """An environment whose commits fail as they are told, before they take effect or after."""
+
+    def __init__(self, env: lmdb.Environment) -> None:
+        self.env = env
+        self.plan: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.env, name)
+
+    def begin(self, *, write: bool = False) -> Any:
+        txn = self.env.begin(write=write)
+        return FailingTransaction(txn, self) if write else txn
+
+
+class FailingTransaction:
+    def __init__(self, txn: lmdb.Transaction[bytes], env: FailingEnvironment) -> None:
+        self._txn = txn
+        self._env = env
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._txn, name)
+
+    def commit(self) -> None:
+        fails = self._env.plan.pop() if self._env.plan else ""
+        if fails == "full":
+            raise OSError(errno.ENOSPC, "on purpose")
+        if fails == "grow":
+            raise lmdb.MapFullError("on purpose")
+        number = self._txn.id()
+        self._txn.commit()
+        if fails == "late" and self._env.env.info()["last_txnid"] >= number:  # one that writes nothing takes no effect
+            raise OSError("on purpose, after the commit")
+
+
+def some_group(luck: random.Random, heads: dict[int, tuple[tuple[int, int], tuple[int, int]]]) -> list[Batch]:
+    """Return batches of few threads and keys: chains, refusals, deletes and puts of one key, threads that are gone."""
+    group, heads = [], dict(heads)
+    for _ in range(luck.choice([1, 1, 2, 3, 9])):
+        number = luck.randint(1, 5)
+        at, by = heads.get(number, ((0, 0), (1, 1)))
+        if luck.random() < 0.1:
+            at = (luck.randint(0, 2), luck.randint(0, 3))
+        if luck.random() < 0.2:
+            by = luck.choice([(by[0], by[1] + 1), (luck.randint(1, 2), luck.randint(1, 6))])
+        taken, tables = bytes([luck.randint(1, 5)]) + luck.choice([b"", b"a"]), (J, Table.MESSAGES, Table.NAMES)
+        one = batch(
+            number, at, by=by, to=(max(1, at[0]), at[1] + luck.choice([0, 1, 2])), change=luck.choice([None, b"c"]),
+            record=luck.choice([b"", b"r" * luck.randint(1, 900)]),
+            absent=(luck.choice(tables), taken) if luck.random() < 0.2 else None,
+            ops=[
+                (luck.choice(tables), bytes([number]) + luck.choice([b"", b"a", b"b"]), luck.choice([None, b"", b"v" * 3_000]))
+                for _ in range(luck.randint(0, 5))
+            ],
+        )  # fmt: skip
+        if luck.random() < 0.03:
+            one.ops.append((J, luck.randbytes(512), b"no key is as long"))
+        heads[number] = (one.head_generation, one.head_sequence), by
+        group.append(one)
+    return group
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_commits_fail_the_groups_come_out_as_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quiet: None, seed: int
+) -> None:
+    monkeypatch.setattr(lmdb_engine, "_HEADS_KEPT_MAX", 3)
+    monkeypatch.setattr(lmdb_engine, "_FEW", 4)
+    luck, barriers = random.Random(seed), dict[int, tuple[int, int]]()
+    place = open_environment(tmp_path, sync=False, map_size=1 << 16, readers=2, read_only=False)
+    failing = FailingEnvironment(place.env)
+    place.env = failing  # type: ignore[assignment]
+    engine, memory = lmdb_engine.LmdbEngine(place, Boot(1, "ab" * 16)), MemoryStore()
+    heads: dict[int, tuple[tuple[int, int], tuple[int, int]]] = {}
+    kinds: Counter[str] = Counter()
+    for _ in range(80):
+        group, answers, expected = some_group(luck, heads), list[Answer](), list[Answer]()
+        if luck.random() < 0.08:
+            barriers = luck.choice([{}, {**barriers, luck.randint(1, 5): (luck.randint(1, 2), luck.randint(1, 6))}])
+        if luck.random() < 0.4:
+            failing.plan = [luck.choice(["", "", "full", "grow", "late"]) for _ in range(9)]
+        assert engine.write(group, barriers, answers) is None
+        # What had no room is as if it had never come.
+        written = [
+            (one, answer)
+            for one, answer in zip(group, answers, strict=True)
+            if not isinstance(answer.error, StorageFull)
+        ]
+        assert memory.write([one for one, _ in written], barriers, expected) is None
+        for (one, answer), other in zip(written, expected, strict=True):
+            assert (answer.kind, answer.change, type(answer.error)) == (other.kind, other.change, type(other.error))
+            if answer.kind == "committed":
+                heads[one.number] = (one.head_generation, one.head_sequence), (one.boot, one.life)
+        kinds.update(answer.kind for answer in answers)
+    with failing.env.begin() as txn:
+        for table in Table:
+            if table is not Table.META:
+                assert dict(txn.cursor(place.tables[table])) == memory._now.tables[table].values, table
+    place.env = failing.env
+    place.close()
+    assert min(kinds["committed"], kinds["not_written"]) > 30
 
 
 def test_an_op_of_a_batch_undoes_those_before_it_under_the_same_key(store: LmdbStore) -> None:
