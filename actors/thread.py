@@ -43,6 +43,8 @@ AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
 _BY_THEMSELVES = frozenset({ExecutionStarted, MessageAdded, ExecutionFinished})
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
+# What nobody would say again: without it an execution has no end, or what waits no beginning.
+_UNREPEATED = frozenset({Kind.BODY_ENDED, Kind.RELEASED, Kind.GRACE_EXPIRED, Kind.RETRY_DUE, Kind.WAKE})
 _AT_ONCE = frozenset({Kind.SUBMIT, Kind.STEER, Kind.INTERRUPT, Kind.APPEND, Kind.CONSUME, Kind.RECORD_PROCESS, Kind.BODY_ENDED,
                       Kind.DEADLINE, Kind.GRACE_EXPIRED, Kind.REQUEST, Kind.RESPOND, Kind.REQUEST_EXPIRED,
                       Kind.CHANGE_AGENT})  # fmt: skip
@@ -137,8 +139,7 @@ class ThreadActor(VirtualActor):
 
     def surrender(self) -> list[Mail]:
         """Return all mail that this incarnation took and has not answered, oldest first: after a crash."""
-        in_flight = [mail for mail, _ in self._flight.decided] if self._flight is not None else []
-        return [*in_flight, *self._fell_with]
+        return [*(mail for mail, _ in (self._flight.decided if self._flight is not None else ())), *self._fell_with]
 
     def postponed(self) -> list[Mail]:
         """Return and forget the mail that waits: after a crash it goes to the next incarnation."""
@@ -264,7 +265,7 @@ class ThreadActor(VirtualActor):
         return Lookups(self.services.store, self.entry.number, self.state.facts, building)
 
     def _judge(self, mail: Mail, building: Building | None) -> Decision | None:
-        """Decide one mail; None where deciding failed, which is our bug and costs only this mail."""
+        """Decide one mail; None where that failed: it costs this mail only, or this life where nobody would send it again."""
         trigger: Any = mail.body
         state = self.state
         kind, last = trigger.kind, state.facts.last_time
@@ -289,6 +290,8 @@ class ThreadActor(VirtualActor):
             failure = InternalError(f"deciding {kind} on thread {thread_id!r} failed: {error!r}", thread_id=thread_id)
             failure.__cause__ = error
         self.services.report("decide_failed", {"thread_id": self.entry.thread_id, "error": failure})
+        if kind in _UNREPEATED:
+            raise failure  # the next life settles what this one cannot: nothing may be left running
         if mail.reply is not None:
             mail.reply.fail(failure)
         return None
@@ -390,7 +393,7 @@ class ThreadActor(VirtualActor):
 
 
 def _reach_committed(about: str, building: Building) -> None:
-    """Pass the points of a confirmed batch: its own, and those named after what it was about and after its events."""
+    """Pass the points of a confirmed batch: its own, and those named after what it was about and its events."""
     reach(AFTER_CONFIRM)
     reach(about)
     for _, _, event in building.events:
