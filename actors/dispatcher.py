@@ -71,7 +71,10 @@ class _Answers:
         waiting = self._waiting
         self._in_line = False
         for _ in range(min(budget, len(waiting))):
-            mailbox, answer = waiting.popleft()
+            try:
+                mailbox, answer = waiting.popleft()
+            except IndexError:
+                break  # another worker took them meanwhile
             mailbox.hand(answer)
         if waiting and not self._in_line:
             self._in_line = True

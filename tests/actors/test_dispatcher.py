@@ -361,6 +361,26 @@ def test_an_answer_of_the_store_comes_before_the_mail_that_waits_for_it() -> Non
     assert seen == ["first", "second", "mail"]
 
 
+def test_answers_that_another_worker_takes_meanwhile_are_each_handed_over_once() -> None:
+    dispatcher = ManualDispatcher()
+    seen: list[object] = []
+
+    def first(answer: object) -> None:
+        turn.drain(64)  # as a second worker would, with the turn of an answer that came in between
+        seen.append(answer)
+
+    boxes = [
+        Mailbox("0", dispatcher, nobody, first),
+        *(Mailbox(str(n), dispatcher, nobody, seen.append) for n in (1, 2)),
+    ]
+    for number, mailbox in enumerate(boxes):
+        dispatcher.answer(mailbox, number)
+    turn: Any = dispatcher._turns[0]
+    dispatcher.run_until_idle()
+
+    assert seen == [1, 2, 0]
+
+
 def test_one_turn_serves_the_answers_of_a_whole_group_within_its_budget() -> None:
     dispatcher = ManualDispatcher(budget=2)
     seen: list[object] = []
