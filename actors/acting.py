@@ -162,8 +162,7 @@ class Acting:
 
     def fence(self, _about: object, decision: Decision, building: Building | None) -> None:
         """Let nothing that the body still does have an effect; write its worker off where it was abandoned."""
-        if self._deadline is not None or self._grace is not None:
-            self._cancel_timers()
+        self._cancel_timers()
         live = self.live
         if live is None:
             return
@@ -206,8 +205,7 @@ class Acting:
                     self._last = record_of(start[1], start[0], event, None)  # type: ignore[arg-type]
         live, self.live = self.live, None
         self.blocked = None
-        if self._deadline is not None or self._grace is not None:
-            self._cancel_timers()
+        self._cancel_timers()
         if live is not None:
             services.running.pop(live.id, None)
             live.forget()

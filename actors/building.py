@@ -32,7 +32,6 @@ from ..storage.encoding import (
     RECEIPT_RECORDED,
     RECEIPT_WITHDRAWN,
     WORK_DELETING,
-    WORK_RUNNING,
     Encoding,
     change_payload,
     work_kind,
@@ -95,7 +94,7 @@ class Building(Encoding):
         self.events: list[tuple[int, int, Event]] = []
         self._mailbox = mailbox
         self._since_before = facts.since  # which moves with the run status, and only with it
-        self._work_before = WORK_RUNNING if facts.execution_id is not None else work_kind(facts)
+        self._work_before = work_kind(facts)
 
     def take(self, mail: Mail, decision: Decision, now: int) -> None:
         """Take a decision's events in; `now` is the time of its first."""
@@ -152,7 +151,7 @@ class Building(Encoding):
         self.life = life
         if confirm is not None:
             self.confirm = confirm  # type: ignore[assignment, method-assign]
-        work = WORK_RUNNING if facts.execution_id is not None else work_kind(facts)
+        work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             self.ops.append((_WORK, self.prefix, work))
         self.record = record = encode_facts(facts)

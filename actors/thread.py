@@ -349,13 +349,12 @@ class ThreadActor(VirtualActor):
             decision = durable(self.state, about)
             if about is _FINISH:
                 acting.free(building)
-        decided = building.decided
         try:
             acting.publish(building, answer.change)
-            for _, one in decided:
+            for _, one in building.decided:
                 for do in one.actions:
                     acting.do(do, one, building)
-            for mail, one in decided:
+            for mail, one in building.decided:
                 if mail.reply is not None:
                     acting.reply(mail, one, building)
             # A wait for the live execution may be kept at any moment, so its end looks under their lock.

@@ -96,12 +96,8 @@ class ThreadMessages(StateParts):
             if redactor is not None:
                 self._check_names(tool_call_id=tool_call_id)
                 given: JsonObject = {
-                    "content": content,
-                    "metadata": metadata,
-                    "attachments": attachments,
-                    "tool_calls": tool_calls,
-                    "name": name,
-                }
+                    "content": content, "metadata": metadata, "attachments": attachments, "tool_calls": tool_calls, "name": name,
+                }  # fmt: skip
                 given = _redacted(redactor, given)
                 draft = draft_injected(
                     access.new_id(), role, silent=silent, tool_call_id=tool_call_id, tool_status=tool_status, **given

@@ -352,8 +352,7 @@ class Released(Closing):
 
     def __init__(self, execution_id: str, leftovers: tuple[str, ...] = ()) -> None:
         self.execution_id = execution_id
-        if leftovers:
-            self.leftovers = leftovers
+        self.leftovers = leftovers
 
 
 class RetryDue(Closing):
