@@ -138,7 +138,7 @@ def serve(
 def settle_collector() -> None:
     """Take what is imported out of the collector's sight, and let it look after many new objects (`docs/tuning.md`).
 
-    A library leaves that to its program; this process is the service's own, and the default costs a busy one a third of its time.
+    A library leaves that to its program; this process is the service's own, and the default costs a busy one up to a quarter of its time.
     """
     gc.collect()
     gc.freeze()
