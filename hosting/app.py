@@ -25,6 +25,7 @@ from . import (
 from .auth import Auth
 from .described import described
 from .guard import Guard
+from .heads import Heads
 from .hosted import Hosted, Limits
 from .paths import Paths
 from .problems import handle_errors
@@ -85,6 +86,7 @@ def create_app(
     if console:
         app.include_router(console_page.router)
     handle_errors(app)
+    app.add_middleware(Heads)
     app.add_middleware(Paths)
     # The last one added stands first.
     app.add_middleware(Guard, limits=limits, allowed_hosts=allowed_hosts)

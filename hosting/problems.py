@@ -181,7 +181,11 @@ def _allowed(request: Request) -> list[str]:
     return [
         method
         for method in _METHODS
-        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+        # HEAD is answered as GET is, wherever that is.
+        if any(
+            route.matches({**request.scope, "method": "GET" if method == "HEAD" else method})[0] is Match.FULL
+            for route in routes
+        )
     ]
 
 

@@ -241,9 +241,9 @@ def test_bad_input_gets_a_problem_and_stores_nothing(unmoved: tuple[Runtime, htt
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/threads", "GET, POST"),
-        ("/threads/a%2Fb", "GET, PATCH, DELETE"),
-        ("/threads/t/values/a/b", "GET, PUT, DELETE"),
+        ("/threads", "GET, HEAD, POST"),
+        ("/threads/a%2Fb", "GET, HEAD, PATCH, DELETE"),
+        ("/threads/t/values/a/b", "GET, HEAD, PUT, DELETE"),
         ("/threads/t/stop", "POST"),
         ("/", "GET, HEAD"),
     ],
