@@ -14,7 +14,7 @@ from ..protocol.ids import check_id, check_internal, check_key, check_name
 from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX, VALUES_PAGE_MAX
 from ..protocol.receipts import ControlReceipt, Receipt
 from ..storage.page_bytes import PageBytes
-from ..storage.pages import MessageReader, read_execution, read_executions
+from ..storage.pages import MessageReader, read_execution, read_executions, unpublished_executions
 from ..storage.reading import read_event, read_prior, read_receipt, read_thread
 from ..storage.value_rows import ValueEntry, read_value, read_values
 
@@ -290,11 +290,15 @@ def execution_page(
     live = snapshot.active.execution_id if snapshot.active else None
     with services.store.view() as view:
         facts = facts_of(view, entry)
+        through = snapshot.cursor.sequence
+        # What is ahead of the head is no part of any page: left out of one, it would leave a page too short, or empty.
+        ahead = unpublished_executions(view, entry.number, through) if facts.sequence > through else 0
+        total = facts.executions - ahead
         records = read_executions(
-            view, entry.number, facts.generation, offset=offset, limit=limit, newest_first=newest_first, live_id=live,
-            through=snapshot.cursor.sequence, room=_room(bytes_max, from_end=False),
+            view, entry.number, facts.generation, offset=offset + ahead if newest_first else offset, limit=limit,
+            newest_first=newest_first, live_id=live, through=through, room=_room(bytes_max, from_end=False),
         )  # fmt: skip
-    return ExecutionPage(records, facts.executions, offset + len(records) < facts.executions)
+    return ExecutionPage(records, total, offset + len(records) < total)
 
 
 def read_recorded(services: Services, entry: Entry, given_id: object) -> Receipt | ControlReceipt:

@@ -33,7 +33,9 @@ from .reading import decode_row, integers, read_event
 from .store import View
 from .tables import Table
 
-__all__ = ["MessageReader", "read_execution", "read_executions", "read_value"]
+__all__ = ["MessageReader", "read_execution", "read_executions", "read_value", "unpublished_executions"]
+
+_NEWEST = 4  # a thread's execution that begins is the only one ahead, unless it moved on since its head was read
 
 _INTERNAL = frozenset({"calls", "closes"})  # what a draft carries for the fold and no reader sees
 
@@ -345,6 +347,20 @@ def read_executions(
 
     made = [make(row) for row in rows] if room is None else room.filled(list(rows), make, _size)
     return [record for record in made if record is not None]
+
+
+def unpublished_executions(view: View, number: int, through: int) -> int:
+    """Return how many of a thread's newest executions have started behind its published head."""
+    prefix = numbered(number)
+    ahead = 0
+    while True:
+        rows = view.scan(Table.EXECUTIONS, prefix, prefix_end(prefix), reverse=True, limit=_NEWEST, skip=ahead)
+        for key, data in rows:
+            if integers(data, 2, Table.EXECUTIONS, key)[0] <= through:
+                return ahead
+            ahead += 1
+        if len(rows) < _NEWEST:
+            return ahead
 
 
 def _record(

@@ -223,6 +223,31 @@ def test_an_execution_ends_for_readers_when_its_end_is_published_and_no_sooner(s
     assert thread.state().result().active_execution is None
 
 
+def test_an_execution_that_is_not_published_yet_takes_no_place_in_a_page(stage: Enter) -> None:
+    """The newest one is always there: a page is never empty, nor shorter than what it says is behind it."""
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    ids = []
+    for rank in range(3):
+        ids.append(on.ask(thread.submit(str(rank))).execution_id)
+        on.settle()
+        puppet.returns()
+        on.settle()
+    thread.submit("next")
+    on.act()
+    on.store.step()  # START is in the store, and its actor has not been told
+    newest = thread.executions(limit=1).result()
+    oldest = thread.executions(limit=2, offset=2, order="asc").result()
+
+    assert ([record.execution_id for record in newest.executions], newest.total, newest.has_more) == (ids[2:], 3, True)
+    assert ([record.execution_id for record in oldest.executions], oldest.has_more) == (ids[2:], False)
+    assert [record.execution_id for record in thread.executions().result().executions] == ids[::-1]
+    on.settle()
+
+    assert thread.executions(limit=1).result().total == 4
+
+
 def test_the_first_receipt_is_found_under_its_id(stage: Enter) -> None:
     puppet = Puppet()
     on = stage(puppet)
