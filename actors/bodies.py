@@ -10,7 +10,7 @@ import inspect
 import logging
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import InvalidDefinitions, InvalidInput, TreadleError, shorten
+from ..protocol.errors import InvalidDefinitions, InvalidInput, TreadleError, kind_of, shorten, text_of
 from ..protocol.ids import check_id
 from .reply import current_wait
 from .waits import BodyWait
@@ -59,7 +59,7 @@ def bind(bodies: Mapping[str, Body]) -> None:
             problems.update(dict.fromkeys(map(str, look(bodies))))
         except Exception as error:
             logger.exception("Agent %s could not be bound", name)
-            problems[f"agent {name!r} could not be bound: {type(error).__name__}: {shorten(str(error), 300)}"] = None
+            problems[f"agent {name!r} could not be bound: {kind_of(error)}: {shorten(text_of(error), 300)}"] = None
     if problems:
         found = list(problems)
         count = "1 problem" if len(found) == 1 else f"{len(found)} problems"

@@ -13,7 +13,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
-from ..protocol.errors import LimitExceeded, NoWorker, TreadleError
+from ..protocol.errors import LimitExceeded, NoWorker, TreadleError, kind_of
 from ..protocol.limits import CALLS_MAX
 from .fence import ExecutionCancelled, ExecutionFenced
 from .reply import Reply, current_body, current_wait
@@ -170,7 +170,7 @@ class _Call:
             )
         taken = self.reply.set(value) if error is None else self.reply.fail(error)
         if not taken and not issubclass(type(error), asyncio.CancelledError | ExecutionFenced):
-            came = "its result" if error is None else f"its error {type(error).__name__}"
+            came = "its result" if error is None else f"its error {kind_of(error)}"
             logger.warning("%s of execution %s ended too late: %s is thrown away", self._name, self._execution.id, came)
         self._calls.remove(self)
 

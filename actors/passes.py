@@ -11,7 +11,7 @@ from contextvars import Context
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import TreadleError
+from ..protocol.errors import TreadleError, kind_of, text_of
 from ..protocol.triggers import BodyEnded, Lost
 from .execution import Execution, current_execution
 from .failing import ExecutionFailed
@@ -125,10 +125,7 @@ def report_lost(execution: Execution, cause: str, *, dispatched: bool) -> None:
 
 def describe_error(error: BaseException) -> tuple[str, str]:
     """Return an error's type name and a non-blank, valid, bounded text, whatever its `__str__` does."""
-    kind = type(error).__name__
-    try:
-        text = str(error)
-    except BaseException as broken:  # noqa: BLE001 - a body's error may be as broken as the body
-        text = f"(its text could not be had: {type(broken).__name__})"
+    kind = kind_of(error)
+    text = text_of(error).strip()[: _MESSAGE_MAX + 1]  # first, since the rest costs its length
     text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
     return kind, (text if len(text) <= _MESSAGE_MAX else text[: _MESSAGE_MAX - 1] + "…") or kind

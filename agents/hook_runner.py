@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..actors.fence import ExecutionCancelled, ExecutionFenced
 from ..actors.reply import Reply, current_body, current_wait
-from ..protocol.errors import shorten
+from ..protocol.errors import kind_of, shorten, text_of
 from ..protocol.messages import Message
 from .hooks import HOOK_SECONDS_MAX, HOOKS, HookBlocked, HookTimedOut
 
@@ -102,11 +102,11 @@ class HookRunner:
         if self.has(kind):
             for hook in self._by_kind[kind]:
                 result = await self._call(hook, state, [_lent(value) for value in given])
-                failure = result if isinstance(result, _Failure) else _judge(row, hook, result, given)
+                failure = result if type(result) is _Failure else _judge(row, hook, result, given)
                 if failure is not None:
                     self._failed(row, hook, failure, refusing=refusing)
                 elif place is not None:
-                    given[place] = list(result) if isinstance(result, tuple) else result  # a list was asked for
+                    given[place] = _plain(result)
                     if given[place] is None:
                         return None  # dropped: there is nothing left for the next one to judge
         return None if place is None else given[place]
@@ -133,7 +133,7 @@ class HookRunner:
             return _Failure("timed_out", late_error)
         # One that cancelled its own task and returned has no result.
         outcome = _Failure("raised", asyncio.CancelledError()) if task.cancelled() else task.result()
-        error = outcome.error if isinstance(outcome, _Failure) else None
+        error = outcome.error if type(outcome) is _Failure else None
         # A hook may have kept the state of another execution: the end of that one is an error like any other.
         # By `type`: `isinstance` asks the error itself, which may be as hostile as its hook.
         if error is not None and issubclass(type(error), ExecutionCancelled | ExecutionFenced) and self._over():
@@ -143,19 +143,19 @@ class HookRunner:
     def _failed(self, row: HookKind, hook: HookLike, failure: _Failure, *, refusing: bool) -> None:
         error = failure.error
         # Only its type: the text may hold a secret, which the thread's own log takes out.
-        logger.warning("Hook %s (%s) failed: %s", hook.id, hook.hook, type(error).__name__)
+        logger.warning("Hook %s (%s) failed: %s", hook.id, hook.hook, kind_of(error))
         details: dict[str, object] = {
             "hook": hook.id,
             "kind": hook.hook,
             "how": failure.how,
-            "error_type": type(error).__name__,
-            "error": _at_most(_said(error)),
+            "error_type": kind_of(error),
+            "error": _at_most(text_of(error)),
         }
         self._log(f"hook {hook.id} failed", details)
         if row.on_failure == "refuse" and refusing and failure.how != "garbage":
             raise error
         if row.on_failure == "block" and failure.how == "raised" and _asks_to_block(error):
-            said = _said(error) or "A hook stopped the run."
+            said = text_of(error) or "A hook stopped the run."
             raise HookBlocked(said, hook=hook.id, kind=hook.hook) from error
 
 
@@ -177,6 +177,13 @@ def _judge(row: HookKind, hook: HookLike, result: object, given: Sequence[object
         return None
     said = f"hook {hook.id!r} must return its {row.changes}, not {shorten(result)}"
     return _Failure("garbage", TypeError(said))
+
+
+def _plain(result: object) -> object:
+    """Return what a hook gave as what was asked for: of a tuple a list, of a text of its own kind its characters."""
+    if isinstance(result, tuple):
+        return list(result)
+    return str.__str__(result) if isinstance(result, str) else result
 
 
 def _lent(value: object) -> object:
@@ -246,13 +253,6 @@ def _wake(loop: asyncio.AbstractEventLoop, late: asyncio.Future[None]) -> None:
     except RuntimeError:
         if not loop.is_closed():  # a closed loop has nobody left who waits
             raise
-
-
-def _said(error: BaseException) -> str:
-    try:
-        return str(error)
-    except BaseException as broken:  # noqa: BLE001 - a hook's error may be as broken as the hook
-        return f"(its text could not be had: {type(broken).__name__})"
 
 
 def _at_most(said: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from ..protocol.errors import InvalidDefinitions, shorten
+from ..protocol.errors import InvalidDefinitions, kind_of, shorten, text_of
 from .agent import FunctionAgent
 from .agent_definition import Agent
 from .definitions import Definitions
@@ -139,7 +139,7 @@ class _Loading:
         try:
             module = importlib.import_module(f"{self._package}.{file.folder}.{file.path.stem}")
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the file is code and may raise anything
-            self.problems.append(f"{file.shown}: {_where(error, file.path)}{type(error).__name__}: {_text(error)}")
+            self.problems.append(f"{file.shown}: {_where(error, file.path)}{kind_of(error)}: {_text(error)}")
             return None
         kinds = FOLDERS[file.folder]
         return {id(one): one for name, one in vars(module).items() if isinstance(one, kinds) and name[0] != "_"}
@@ -182,9 +182,6 @@ def _where(error: BaseException, path: Path) -> str:
 
 
 def _text(error: BaseException) -> str:
-    try:
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    except Exception as broken:  # noqa: BLE001 - an error of the file's may be broken itself
-        return f"(its text could not be had: {type(broken).__name__})"
+    lines = [line.strip() for line in text_of(error).splitlines() if line.strip()]
     # Pydantic's first line only counts; the others say what.
     return shorten(" ".join(lines), 400)[1:-1]

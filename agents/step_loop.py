@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 from ..actors.failing import ExecutionFailed
 from ..actors.fence import ExecutionFenced
 from ..actors.reads import execution_page
-from ..protocol.errors import TreadleError, Unavailable
+from ..protocol.errors import TreadleError, Unavailable, kind_of
 from ..protocol.messages import draft_message
 from ..protocol.open_calls import STOPPED_BY_USER
 from .flow import Flow, other_side
@@ -91,7 +91,7 @@ async def run_agent(agent: Agent, execution: Execution) -> None:
             raise
         if execution.abort_signal.aborted:
             # What a provider or a tool makes of its interruption is the interruption's.
-            logger.info("%s of %s ended by %s", execution.id, execution.thread_id, type(error).__name__)
+            logger.info("%s of %s ended by %s", execution.id, execution.thread_id, kind_of(error))
             await _say_stopped(execution)
             raise execution.cancelled() from error
         await _fail(flow, state, error)
@@ -105,14 +105,14 @@ async def _say_stopped(execution: Execution) -> None:
 
 async def _fail(flow: Flow, state: ThreadState, error: BaseException) -> NoReturn:
     """Leave a failed row of the acting side, and end the execution as failed, both without secrets."""
-    said = state.scene.env.redactor.text(failed_result(error).error or type(error).__name__)
-    state._note(said, {"error_type": "step_execution_error", "error": type(error).__name__})  # noqa: SLF001
+    said = state.scene.env.redactor.text(failed_result(error).error or kind_of(error))
+    state._note(said, {"error_type": "step_execution_error", "error": kind_of(error)})  # noqa: SLF001
     row = assistant_row(flow, flow.execution.new_id(), RUN_FAILED + said, failed=True)
     try:
         await flow.execution.append(row)
     except TreadleError as refused:
         logger.warning("The failed row of %s is not stored: %s", flow.execution.id, refused.code)
-    raise ExecutionFailed(said, error_type=type(error).__name__, reason="step_error") from error
+    raise ExecutionFailed(said, error_type=kind_of(error), reason="step_error") from error
 
 
 class _StepLoop:

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
-from ..protocol.errors import InvalidInput, TreadleError, shorten
+from ..protocol.errors import InvalidInput, TreadleError, kind_of, shorten, text_of
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
 from .models.halves import clean
@@ -83,20 +83,11 @@ def failed_result(error: BaseException, *, code: str | None = None) -> ToolResul
     """
     # By `type`: `isinstance` asks the error itself, which may be as hostile as its tool.
     known = cast("TreadleError", error) if issubclass(type(error), TreadleError) else None
-    try:
-        message = str(error)
-    except BaseException as broken:  # noqa: BLE001 - a broken __str__ belongs to the tool's error and must not hide it
-        message = f"(its text could not be had: {type(broken).__name__})"
-    said = (
-        message
-        if known is not None and message
-        else f"{type(error).__name__}: {message}"
-        if message
-        else type(error).__name__
-    )
+    message = text_of(error)
+    said = message if known is not None and message else f"{kind_of(error)}: {message}" if message else kind_of(error)
     return ToolResult(
         status="error",
-        error=_at_most(clean(said)),
+        error=clean(_at_most(said)),
         stack=_stack(error),
         error_code=code or (known.code if known is not None else "tool_error"),
     )
@@ -108,7 +99,7 @@ def _stack(error: BaseException) -> str:
         stack = clean("".join(traceback.format_exception(error)))
         return stack if len(stack) <= STACK_CHARACTERS_MAX else "…" + stack[1 - STACK_CHARACTERS_MAX :]
     except BaseException as broken:  # noqa: BLE001 - as above
-        return f"(the traceback could not be had: {type(broken).__name__})"
+        return f"(the traceback could not be had: {kind_of(broken)})"
 
 
 def _read(value: object) -> ToolResult:
@@ -204,8 +195,7 @@ def _refused(value: object, error: BaseException) -> ToolResult:
         why = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     else:
         why = failed_result(error).error or ""
-    kind = type(value).__name__
-    said = clean(f"the tool returned what cannot be stored ({kind}): {why}")
+    said = clean(f"the tool returned what cannot be stored ({kind_of(value)}): {why}")
     return ToolResult(status="error", error=_at_most(said), error_code="invalid_result")
 
 

@@ -26,7 +26,7 @@ repeating with the same id, the rest is worth a report.
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 __all__ = [
     "AgentNotFound",
@@ -65,18 +65,35 @@ __all__ = [
     "Unavailable",
     "WaitCycle",
     "WouldBlock",
+    "kind_of",
     "shorten",
+    "text_of",
 ]
+
+_NAME: Final = type.__dict__["__name__"].__get__  # a metaclass may answer for its own
 
 
 def shorten(value: object, width: int = 80) -> str:
     """Show an offending value in at most `width` characters, so that an error stays readable and bounded."""
     try:
         # A slice first: the repr of a huge string or list costs its whole size.
-        text = repr(value[: width * 2]) if isinstance(value, str | bytes) else repr(value)
-    except Exception as error:  # noqa: BLE001 - a broken __repr__ belongs to the caller's value and must not hide our error
-        text = f"<{type(value).__name__} whose repr raised {type(error).__name__}>"
+        text = str.__str__(repr(value[: width * 2]) if isinstance(value, str | bytes) else repr(value))
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken __repr__ must not hide our error, nor end a loop
+        text = f"<{kind_of(value)} whose repr raised {kind_of(error)}>"
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def kind_of(value: object) -> str:
+    """Return the name of a value's type, never empty, whatever its class says of itself."""
+    return _NAME(type(value)) or "unnamed"
+
+
+def text_of(error: BaseException) -> str:
+    """Return an error's text, whatever its `__str__` does."""
+    try:
+        return str.__str__(str(error))
+    except BaseException as broken:  # noqa: BLE001 - an error may be as broken as the code that raised it
+        return f"(its text could not be had: {kind_of(broken)})"
 
 
 class TreadleError(Exception):

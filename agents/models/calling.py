@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ...protocol.errors import CallerError, InvalidInput, shorten
+from ...protocol.errors import CallerError, InvalidInput, kind_of, shorten, text_of
 from ...protocol.limits import (
     FIRST_CHUNK_TIMEOUT_S,
     RETRY_AFTER_MAX_S,
@@ -200,14 +200,14 @@ class _Attempt:
             await within(stream.aclose(), STREAM_CLOSE_TIMEOUT_S, self._timers)
         except Exception as error:  # noqa: BLE001 - the response, or what went wrong before, matters more
             # Without its text, which may hold what the provider was sent.
-            logger.warning("Closing the stream of model %s failed: %s", self._name, type(error).__name__)
+            logger.warning("Closing the stream of model %s failed: %s", self._name, kind_of(error))
 
 
 def _failed(name: str, error: Exception) -> ModelError:
     # A caller's error comes again with the same request; of all else a model raises nothing is known.
     return ModelError(
-        f"model {name!r} raised {type(error).__name__}: {shorten(str(error), 400)}",
+        f"model {name!r} raised {kind_of(error)}: {shorten(text_of(error), 400)}",
         model=name,
-        retryable=not isinstance(error, CallerError),
-        error_type=type(error).__name__,
+        retryable=not issubclass(type(error), CallerError),
+        error_type=kind_of(error),
     )

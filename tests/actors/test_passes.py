@@ -243,10 +243,38 @@ class Unspeakable(Exception):
         raise SystemExit("not even that")
 
 
+class NameRefused(type):
+    def __getattribute__(cls, name: str) -> object:
+        if name == "__name__":
+            raise SystemExit("no name either")
+        return super().__getattribute__(name)
+
+
+class Nameless(Exception, metaclass=NameRefused):
+    pass
+
+
+class OwnText(str):
+    __slots__ = ()
+
+    def strip(self, *_characters: object) -> str:
+        raise SystemExit("no text")
+
+    encode = strip  # type: ignore[assignment]
+
+
+class SaidInOwnText(Exception):
+    def __str__(self) -> str:
+        return OwnText("bad")
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
         (ValueError("bad"), ("ValueError", "bad")),
+        (Nameless("bad"), ("Nameless", "bad")),
+        (SaidInOwnText(), ("SaidInOwnText", "bad")),
+        (type("", (Exception,), {})("bad"), ("unnamed", "bad")),
         (ValueError(""), ("ValueError", "ValueError")),
         (ValueError(" \n "), ("ValueError", "ValueError")),
         (ValueError("\ud800"), ("ValueError", "?")),
@@ -258,6 +286,24 @@ class Unspeakable(Exception):
 def test_an_error_is_described_in_valid_words_whatever_it_does(error: BaseException, expected: tuple[str, str]) -> None:
     assert describe_error(error) == expected
     assert len(describe_error(ValueError("x" * 100_000))[1]) == 4_096
+
+
+@pytest.mark.parametrize("error", [Nameless("bad"), type("", (Exception,), {})("bad")], ids=["no name", "an empty one"])
+@pytest.mark.parametrize("on", ["loop", "worker"])
+def test_a_body_ends_as_failed_whatever_the_class_of_its_error_says(
+    runtime: Callable[..., Runtime], on: str, error: BaseException
+) -> None:
+    async def on_loop(_state: object) -> None:
+        raise error
+
+    def on_worker(_state: object) -> None:
+        raise error
+
+    host = runtime(agent(on_loop if on == "loop" else on_worker, name="broken"))
+    thread = host.create_thread("broken").result()
+    record = thread.wait(thread.submit("go").result()).result(timeout=30)
+
+    assert (record.outcome, record.reason) == ("failed", "step_error")
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

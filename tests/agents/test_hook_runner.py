@@ -223,6 +223,39 @@ def test_a_hook_that_returns_garbage_is_logged_and_the_original_goes_on(
     assert [one["how"] for one in scene.logged] == ["garbage"]
 
 
+class Unseen:
+    """What would end the process, once it is looked at."""
+
+    def __getattribute__(self, name: str) -> object:
+        raise SystemExit(name)
+
+    def __repr__(self) -> str:
+        raise SystemExit
+
+
+@pytest.mark.parametrize("kind", CHANGING)
+def test_garbage_that_cannot_be_looked_at_is_logged_like_any_other(scene: Scene, kind: str) -> None:
+    async def hostile(*_given: object) -> object:
+        return Unseen()
+
+    assert scene.run(scene.runner(Given(kind, hostile)), kind, *SAMPLES[kind][0]) == original(kind)
+    assert [one["how"] for one in scene.logged] == ["garbage"]
+
+
+class Markup(str):
+    __slots__ = ()
+
+    def __add__(self, other: str) -> str:
+        return Markup(super().__add__(other.upper()))
+
+
+def test_a_text_of_its_own_kind_is_taken_as_its_characters(scene: Scene) -> None:
+    kind = "after_system_message"
+    runner = scene.runner(Given(kind, lambda _state, text: Markup(f"{text}!")))
+
+    assert type(scene.run(runner, kind, *SAMPLES[kind][0])) is str
+
+
 @pytest.mark.parametrize("kind", CHANGING)
 def test_nothing_is_garbage_except_where_it_drops_a_call(scene: Scene, kind: str) -> None:
     """Contract E.7 after_tool_call_success; E.7 after_tool_call_failure: None takes the call out."""

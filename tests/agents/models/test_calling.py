@@ -40,6 +40,20 @@ def failing(*, status: int = 500, retryable: bool = True, retry_after: float | N
     return ModelError("no", model="m", status=status, retryable=retryable, retry_after=retry_after)
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no words")
+
+
+def test_an_error_that_cannot_say_what_it_is_has_the_next_model_asked() -> None:
+    def broken(_request: object) -> str:
+        raise Speechless
+
+    response = Asking().run(chain(FunctionModel(broken), ScriptedModel("fallback")))
+
+    assert (response.text, response.model_name) == ("fallback", "m1")
+
+
 def test_an_answer_comes_as_deltas_and_as_a_response() -> None:
     asking = Asking()
     model = ScriptedModel(
