@@ -77,7 +77,11 @@ class ChangeSubscription(Feed[Frame]):
                 except StoreClosed:
                     if not closed:
                         raise
-                    return self._last_frame(complete=False)
+                    kept = changes.kept(self._reached, through, JOURNAL_PAGE)
+                    if kept is None:
+                        return self._last_frame(complete=False)
+                    page = list(kept)
+                    self._reached = page[-1].number if len(page) == JOURNAL_PAGE else through
                 self._page.extend(page)
             elif closed:
                 return self._last_frame(complete=True)

@@ -235,6 +235,7 @@ class Runtime:
             self._over.wait()
             return
         services.closing = True
+        services.hub.begin_end()
         try:
             drain(services, self._options.drain_timeout if drain_timeout is None else drain_timeout)
         finally:

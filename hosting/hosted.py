@@ -71,13 +71,14 @@ class Limits:
 class Hosted:
     """What one app serves, `app.state.treadle`; made once by `create_app`."""
 
-    __slots__ = ("auth", "limits", "runtime", "streams", "tickets")
+    __slots__ = ("auth", "limits", "owners", "runtime", "streams", "tickets")
 
     def __init__(self, runtime: Runtime, auth: Auth, limits: Limits, tickets: Tickets) -> None:
         self.runtime = runtime
         self.auth = auth
         self.limits = limits
         self.tickets = tickets
+        self.owners: dict[str, str | None] = {}  # by thread; kept by streams of users
         self.streams = Shares(
             "streams", total=limits.streams, each=limits.streams_per_principal, retry_after=_RETRY_STREAM_S
         )

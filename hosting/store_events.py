@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 __all__ = ["VisibleChanges", "router"]
 
 _KNOWN_MAX = 10_000
+_OWNERS_MAX = 100_000
 
 
 class VisibleChanges:
     """Makes events of the changes that one principal sees; for one stream."""
 
-    __slots__ = ("_feed", "_known", "_who")
+    __slots__ = ("_feed", "_known", "_owners", "_who")
 
-    def __init__(self, who: Principal, feed: ChangeSubscription) -> None:
+    def __init__(self, who: Principal, feed: ChangeSubscription, owners: dict[str, str | None]) -> None:
         self._feed = feed
         self._who = who
+        self._owners = owners
         # Whose a deleted thread was is stored nowhere; who saw it in this stream sees it go.
         self._known: dict[str, None] = {}
 
@@ -49,8 +51,7 @@ class VisibleChanges:
         if frame["deleted"]:
             return self._known.pop(thread_id, False) is None
         try:
-            # Whose a thread is never changes.
-            if thread_id not in self._known and not self._who.sees(self._feed.owner(thread_id)):
+            if thread_id not in self._known and not self._who.sees(self._owner(thread_id)):
                 return False
         except ThreadNotFound:
             return False  # deleted meanwhile: that is a change of its own
@@ -59,6 +60,15 @@ class VisibleChanges:
         if len(self._known) > _KNOWN_MAX:
             del self._known[next(iter(self._known))]
         return True
+
+    def _owner(self, thread_id: str) -> str | None:
+        """Return whose a thread is: looked up once for all streams, since it never changes, and an id is never given anew."""
+        if thread_id in self._owners:
+            return self._owners[thread_id]
+        found = self._owners[thread_id] = self._feed.owner(thread_id)
+        if len(self._owners) > _OWNERS_MAX:
+            del self._owners[next(iter(self._owners))]
+        return found
 
 
 def _begin(runtime: Runtime, after: str | None) -> tuple[ChangeSubscription, list[Frame], Frame]:
@@ -101,6 +111,6 @@ async def store_events(
     except BaseException:
         leave()
         raise
-    shown = VisibleChanges(who, feed)
+    shown = VisibleChanges(who, feed, served.owners)
     opening = sse_event(first, name="snapshot") + b"".join(map(shown.encode, found))
     return EventStream(feed, opening, shown.encode, served.limits, leave)

@@ -14,7 +14,7 @@ from .head import HEAD_SIZE
 from .store import View
 from .tables import Table
 
-__all__ = ["Change", "last_change", "read_changes"]
+__all__ = ["Change", "last_change", "latest_changes", "read_changes"]
 
 _STATES = ("idle", "running", "failed")  # not a set: what is looked up may be anything
 
@@ -56,6 +56,25 @@ def read_changes(view: View, after: int, through: int, limit: int) -> tuple[list
         if change is not None:
             changes.append(change)
     return changes, through if len(rows) < limit else int.from_bytes(rows[-1][0], "big")
+
+
+def latest_changes(view: View, after: int, through: int, limit: int) -> tuple[int, list[Change]]:
+    """Return the last changes with `after < number <= through`, in order, and the number behind which these are all of them.
+
+    Args:
+        view: what to read.
+        after: no earlier ones are looked for.
+        through: the last number that may be seen.
+        limit: rows to look at, at most.
+
+    Raises:
+        CorruptRecord: as `read_changes`.
+    """
+    low, high = ((number + 1).to_bytes(8, "big") for number in (after, through))
+    rows = view.scan(Table.CHANGES, low, high, reverse=True, limit=limit)
+    if len(rows) == limit:
+        after = int.from_bytes(rows[-1][0], "big") - 1
+    return after, read_changes(view, after, through, limit)[0]
 
 
 def _decode(view: View, key: bytes, data: bytes) -> Change | None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.actors.publishing import World, finish, lost, message, start
+from treadle.actors import hub
 from treadle.protocol.errors import CursorConflict, InvalidInput, RuntimeClosed, StoreClosed
 from treadle.protocol.limits import JOURNAL_PAGE
 
@@ -208,11 +209,54 @@ def test_a_closing_runtime_delivers_what_was_published_and_ends(world: World) ->
     world.run(entry, start())
     world.hub.close()
 
-    assert brief(drain(near)) == [(2, "t", "running"), {"type": "closed", "complete": True}, None]
+    last = [(2, "t", "running"), {"type": "closed", "complete": True}, None]
+    assert brief(drain(near)) == last
     world.store.close()
-    assert drain(late) == [{"type": "closed", "complete": False}, None]
+    assert brief(drain(late)) == last
     with pytest.raises(RuntimeClosed):
         new.next()
+
+
+@pytest.mark.parametrize("mark", [True, False])
+def test_what_changes_while_a_runtime_ends_is_shown_also_once_its_store_is_closed(world: World, mark: bool) -> None:
+    count = 2 * JOURNAL_PAGE + 10
+    entries = [world.create(f"t{number}") for number in range(count)]
+    feed = world.hub.changes("latest")
+    drain(feed)
+    if mark:
+        world.hub.begin_end()
+    for entry in entries:
+        world.run(entry, start())
+    world.hub.close()
+    world.store.close()
+
+    found = drain(feed)
+
+    if mark:
+        assert [frame["thread_id"] for frame in found[:-2]] == [entry.thread_id for entry in entries]
+    assert found[-2:] == [{"type": "closed", "complete": mark}, None]
+    # Where some are missing none is shown behind them, which the reader's place would then leave out for good.
+    assert len(found) == (count + 2 if mark else 2)
+
+
+def test_of_too_many_last_changes_none_is_shown_behind_one_that_is_missing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hub, "_CHANGES_KEPT", 2)
+    entries = [world.create(f"t{number}") for number in range(3)]
+    early, late = world.hub.changes(3), world.hub.changes(3)
+    drain(early), drain(late)
+    world.run(entries[0], start())
+    drain(late)
+    for entry in entries[1:]:
+        world.run(entry, start())
+    world.hub.close()
+    world.store.close()
+
+    assert drain(early) == [{"type": "closed", "complete": False}, None]
+    assert brief(drain(late)) == [
+        (5, "t1", "running"), (6, "t2", "running"), {"type": "closed", "complete": True}, None,
+    ]  # fmt: skip
 
 
 def test_a_store_that_closes_before_the_hub_is_an_error(world: World) -> None:

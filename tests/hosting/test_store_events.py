@@ -12,6 +12,7 @@ from tests.hosting.watching import GUARD_S, Block, Watching
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
+from treadle.hosting.store_events import VisibleChanges
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -92,6 +93,18 @@ def test_a_watcher_may_begin_with_what_changes_from_now_on_and_is_told_where_tha
 
     assert change.data["thread_id"] == "of-bo"
     assert int(str(change.id)) > begun >= 3
+
+
+def test_a_user_is_told_to_the_end_beside_threads_of_others_that_change_last(runtime: Runtime) -> None:
+    owners: dict[str, str | None] = {}
+    anna, bo = Principal("user", "anna"), Principal("user", "bo")
+    with runtime.events() as first, runtime.events() as second:
+        of_anna, of_bo = VisibleChanges(anna, first, owners), VisibleChanges(bo, second, owners)
+        found = [first.next() for _ in range(3)]
+        assert [bool(of_anna.encode(frame)) for frame in found if frame] == [True, False, True]
+        runtime.close()  # then nobody can be asked whose a thread is
+        assert [bool(of_bo.encode(frame)) for frame in found if frame] == [False, True, False]
+    assert owners == {"of-anna": "anna", "of-bo": "bo", "of-anna-2": "anna"}
 
 
 @pytest.mark.parametrize(
