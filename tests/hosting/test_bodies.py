@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.hosting.served import Served
 from tests.hosting.watching import GUARD_S
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
+from treadle.hosting import bodies
 from treadle.hosting.auth import Auth, Principal
 from treadle.hosting.hosted import Limits
 from treadle.hosting.shares import Shares
@@ -145,3 +148,25 @@ def test_a_request_that_reads_has_no_body(served: Served) -> None:
     for method in ("GET", "HEAD", "OPTIONS"):
         answer = httpx.request(method, f"{served.url}/threads", content=b"{}", timeout=GUARD_S)
         assert answer.status_code == 400
+
+
+_DATA = st.recursive(
+    st.none() | st.integers() | st.text('\\":{}é,n', max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('\\":u', max_size=4), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def members_of(data: object) -> int:
+    if isinstance(data, dict):
+        return len(data) + sum(map(members_of, data.values()))
+    return sum(map(members_of, data)) if isinstance(data, list) else 0
+
+
+@given(_DATA, st.integers(1, 9), st.booleans(), st.sampled_from([None, 1]))
+def test_members_are_counted_wherever_the_pieces_of_a_body_end(
+    data: object, size: int, ascii_only: bool, indent: int | None
+) -> None:
+    body = json.dumps(data, ensure_ascii=ascii_only, indent=indent, separators=(",", " : ")).encode()
+
+    assert bodies._members(body, size) == members_of(data)
