@@ -16,7 +16,7 @@ from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_late
 from prometheus_client.registry import Collector
 
 from .auth import Principal, principal
-from .hosted import hosted
+from .hosted import Hosted, hosted
 from .problems import Refused, problems
 from .strict_route import StrictRoute
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ..actors import Runtime
     from ..actors.health import Counts
 
-__all__ = ["RuntimeCollector", "router"]
+__all__ = ["RuntimeCollector", "StreamCollector", "router"]
 
 router = APIRouter(tags=["operations"], route_class=StrictRoute)
 
@@ -61,6 +61,22 @@ class RuntimeCollector(Collector):
     def describe(self) -> Iterable[Metric]:
         """Name nothing ahead: the runtime may not be open yet."""
         return ()
+
+
+class StreamCollector(Collector):
+    """Makes the metric of an app's own: the clients whose streams it holds open.
+
+    Args:
+        served: `app.state.treadle`.
+    """
+
+    def __init__(self, served: Hosted) -> None:
+        self._served = served
+
+    def collect(self) -> Iterator[Metric]:
+        """Count now."""
+        text = "Streams that clients hold open, waits for executions included"
+        yield GaugeMetricFamily("treadle_streams", text, value=self._served.streams.held)
 
 
 def _ended(counts: Counts) -> dict[str, int]:
@@ -113,7 +129,9 @@ async def metrics(request: Request, who: Principal = Depends(principal)) -> Resp
     """Show what the runtime counts, as Prometheus reads it; for an admin, since it tells of everybody's work."""
     if who.kind != "admin":
         raise Refused(403, "forbidden", "metrics tell of everybody's work, and are an admin's to read")
+    served = hosted(request)
     registry = CollectorRegistry()
-    registry.register(RuntimeCollector(hosted(request).runtime))
+    registry.register(RuntimeCollector(served.runtime))
+    registry.register(StreamCollector(served))
     text = await anyio.to_thread.run_sync(generate_latest, registry)
     return Response(text, media_type=CONTENT_TYPE_PLAIN_0_0_4)

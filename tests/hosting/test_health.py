@@ -11,6 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.hosting.served import Served
+from tests.hosting.watching import Watching
 from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.auth import Auth, Principal
@@ -180,6 +181,17 @@ def test_metrics_count_executions_by_outcome_and_commits_by_the_size_of_their_gr
     assert shown["treadle_commit_group_size_sum"] == shown["treadle_commits_total"]
     assert shown["treadle_commit_group_size_bucket 1.0"] <= shown["treadle_commit_group_size_bucket 1024.0"]
     assert {"treadle_mail", "treadle_watchers", "treadle_workers idle", "treadle_inputs_waiting"} <= set(shown)
+
+
+def test_metrics_count_the_streams_that_clients_hold_open(served: Served) -> None:
+    served.runtime.create_thread("echo", thread_id="t").result()
+
+    assert scraped(served)["treadle_streams"] == 0
+    with Watching(f"{served.url}/events", token="for-all") as one:
+        one.next("snapshot")
+        with Watching(f"{served.url}/threads/t/events", token="for-all") as other:
+            other.next("snapshot")
+            assert scraped(served)["treadle_streams"] == 2
 
 
 def test_metrics_are_an_admins(served: Served) -> None:

@@ -10,7 +10,7 @@ from treadle.actors import Runtime
 from treadle.agents import ThreadState, agent
 from treadle.hosting.app import create_app
 from treadle.hosting.hosted import Limits
-from treadle.hosting.metrics import RuntimeCollector
+from treadle.hosting.metrics import RuntimeCollector, StreamCollector
 from treadle.storage import MemoryStore
 
 ROOT = Path(__file__).parent.parent.parent
@@ -60,9 +60,11 @@ def test_every_code_of_http_stands_there() -> None:
 
 def test_every_metric_stands_there() -> None:
     with Runtime(MemoryStore(), agents=[rests]) as runtime:
+        collectors = (RuntimeCollector(runtime), StreamCollector(create_app(runtime).state.treadle))
         made = {
             family.name + ("_total" if family.type == "counter" else "")
-            for family in RuntimeCollector(runtime).collect()
+            for collector in collectors
+            for family in collector.collect()
         }
 
     assert {name.partition("{")[0] for name in first_cells("metric")} == made
