@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextvars
 import inspect
 import logging
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import InvalidDefinitions, InvalidInput, TreadleError, kind_of, shorten, text_of
@@ -16,7 +17,7 @@ from .reply import current_wait
 from .waits import BodyWait
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from .handle import Thread
     from .services import Body, Services
@@ -28,6 +29,11 @@ logger = logging.getLogger("treadle")
 
 def by_name(agents: Iterable[Body]) -> dict[str, Body]:
     """Return bodies under their names. Raises: InvalidInput: `invalid_agent`, `invalid_id`."""
+    # A declared agent would give its fields, and text its letters.
+    if callable(getattr(agents, "run", None)) or not isinstance(agents, Iterable):
+        raise InvalidInput(
+            f"agents is a list, agents=[...], and not {shorten(agents)}", code="invalid_agent", value=shorten(agents)
+        )
     bodies: dict[str, Body] = {}
     for body in agents:
         name = getattr(body, "name", None)

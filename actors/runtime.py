@@ -104,6 +104,8 @@ class Runtime:
             raise _bad_option("workers is a whole number of at least 1", workers)
         if on_report is not None and not callable(on_report):
             raise _bad_option("on_report is called with a name and details", on_report)
+        if isinstance(store, type) or not callable(getattr(store, "commit", None)):
+            raise _bad_option("store is LmdbStore(path) or MemoryStore()", store)
         if loop not in (None, "own", "caller"):
             raise _bad_option("loop is 'own' or 'caller'", loop)
         self._loop_kind = loop

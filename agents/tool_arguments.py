@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from types import SimpleNamespace
-from typing import Final, NoReturn, cast, get_type_hints
+from typing import Final, NoReturn, cast, get_origin, get_type_hints
 
 from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -17,6 +17,7 @@ from pydantic_core import PydanticSerializationError, SchemaError
 from ..protocol.errors import CallerError, InvalidInput, TreadleError, shorten
 from ..protocol.limits import MESSAGE_BYTES_MAX
 from ..protocol.values import JsonObject, check_value
+from .branching import TOO_DEEP, branching_of
 from .json_schema import no_json, shown_path
 from .patterns import python_pattern_problem, python_patterns, schema_problem
 
@@ -24,6 +25,7 @@ __all__ = ["Arguments", "ShownSchema", "ToolArgumentsInvalid", "arguments_text",
 
 _PERHAPS_ENDLESS: Final = re.compile(r"NaN|Infinity|[eE]\+?[0-9]{2}|[0-9]{309}")  # may also stand in a text
 PROBLEMS_MAX: Final = 20  # a model mends a few at a time; ten thousand lines would only cost
+_DATA: Final = (str, int, float, bool, list, dict)
 NO_OBJECT: Final = "The arguments must be a JSON object"
 # Pydantic speaks of Python calls there; a model wrote a JSON object.
 _IN_OUR_WORDS: Final = {
@@ -121,11 +123,11 @@ class Arguments:
         local: names that the hints may use beside the function's globals.
 
     Raises:
-        InvalidInput: `invalid_tool`: there is no first parameter, one cannot be given by name, or pydantic knows no
-            JSON for a type.
+        InvalidInput: `invalid_tool`: there is no first parameter for the state, one cannot be given by name, or pydantic
+            knows no JSON for a type.
     """
 
-    __slots__ = ("_adapter", "schema")
+    __slots__ = ("_adapter", "_branching", "schema")
 
     def __init__(self, function: Callable[..., object], name: str, local: Mapping[str, object]) -> None:
         taken = _taken(function, name)
@@ -148,6 +150,7 @@ class Arguments:
             raise _refuse(name, f"has a type that no JSON can fill: {error.message.splitlines()[0]}") from error
         except SchemaError as error:
             raise _refuse(name, f"has a type that cannot be checked: {schema_problem(error)}") from error
+        self._branching = branching_of(self._adapter.core_schema)
         problem = no_json(self.schema)
         if problem is not None:
             raise _refuse(name, f"has a type whose schema {problem}")
@@ -165,6 +168,8 @@ class Arguments:
         """
         text = arguments_text(arguments)
         check_finite(text)
+        if self._branching.is_too_deep(text):
+            raise ToolArgumentsInvalid([("$", TOO_DEEP)])
         try:
             return self._adapter.validate_json(text)
         except ValidationError as error:
@@ -212,10 +217,22 @@ def _taken(function: Callable[..., object], name: str) -> list[inspect.Parameter
         inspect.Parameter.POSITIONAL_OR_KEYWORD,
     }:
         raise _refuse(name, "must take the ThreadState as its first parameter")
+    if _asks_for_data(parameters[0].annotation):
+        first = parameters[0].name
+        raise _refuse(
+            name, f"must take the ThreadState as its first parameter, and {first!r} asks for data: (state, {first})"
+        )
     for parameter in parameters[1:]:
         if parameter.kind in {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}:
             raise _refuse(name, f"has the parameter {parameter.name!r}, which cannot be given by name")
     return parameters[1:]
+
+
+def _asks_for_data(annotation: object) -> bool:
+    # A state that was forgotten; not resolved, since the hint of a state may name what only type checkers import.
+    if isinstance(annotation, str):
+        return annotation.split("[", 1)[0] in {kind.__name__ for kind in _DATA}
+    return annotation in _DATA or get_origin(annotation) in _DATA
 
 
 def _by_name(parameter: inspect.Parameter, hint: object) -> inspect.Parameter:

@@ -14,7 +14,7 @@ from treadle.protocol.errors import InvalidDefinitions, InvalidInput, NoWorker
 from treadle.storage import LmdbStore, MemoryStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     Enter = Callable[..., Stage]
@@ -89,6 +89,20 @@ def test_bodies_without_the_optional_members_are_left_alone() -> None:
 def test_what_is_no_body_is_refused(wrong: Any) -> None:
     with pytest.raises(InvalidInput) as raised:
         by_name([wrong])
+    assert raised.value.code == "invalid_agent"
+
+
+class Fields(Looking):
+    """A body that gives something where it is iterated over, as a declared agent does."""
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        yield "name", self.name
+
+
+@pytest.mark.parametrize("wrong", [None, 5, Looking("alone"), Fields("alone")], ids=lambda wrong: type(wrong).__name__)
+def test_what_is_no_list_of_bodies_is_refused_with_a_word_on_that(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"agents is a list, agents=\[\.\.\.\]") as raised:
+        by_name(wrong)
     assert raised.value.code == "invalid_agent"
 
 

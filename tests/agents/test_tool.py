@@ -90,3 +90,26 @@ def test_options_of_another_form_are_refused(options: dict[str, Any]) -> None:
         tool(**options)(f)
 
     assert caught.value.code == "invalid_tool"
+
+
+def test_a_tool_whose_state_was_forgotten_is_refused() -> None:
+    def told(number: str) -> str: ...
+    def listed(numbers: list[int], state: object) -> str: ...
+
+    unresolved = [told, listed]
+    for one in unresolved:
+        with pytest.raises(
+            InvalidInput, match=r"must take the ThreadState as its first parameter, and 'number"
+        ) as caught:
+            tool(one)
+        assert caught.value.code == "invalid_tool"
+        one.__annotations__.update({"number": str, "numbers": list[int]})
+        with pytest.raises(InvalidInput, match="asks for data"):
+            tool(one)
+
+
+def test_the_hint_of_a_state_may_be_anything_else_and_is_not_read() -> None:
+    def unread(state: NowhereImported, number: str) -> str: ...  # type: ignore[name-defined]  # noqa: F821
+    def bare(state, number: str) -> str: ...  # type: ignore[no-untyped-def]
+
+    assert [list(tool(one).schema["properties"]) for one in (unread, bare)] == [["number"], ["number"]]

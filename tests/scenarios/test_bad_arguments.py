@@ -189,6 +189,15 @@ def test_an_agents_name_is_an_id_and_its_own() -> None:
     assert twice.value.details["value"] == "actor"
 
 
+@pytest.mark.parametrize("wrong", ["data", Path("data"), None, MemoryStore, object()])
+def test_what_is_no_store_is_refused_with_a_word_on_what_is(wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"store is LmdbStore\(path\) or MemoryStore\(\)") as refused:
+        Runtime(wrong, agents=[rests])
+
+    assert refused.value.code == "invalid_option"
+    assert refused.value.details["value"]
+
+
 @pytest.mark.parametrize(
     "option", ["interrupt_grace", "drain_timeout", "idle_after", "resident_max", "release_timeout", "workers", "loop"]
 )
