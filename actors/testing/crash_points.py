@@ -70,12 +70,12 @@ def crash_after(point: str, *, nth: int = 1, how: Literal["raise", "kill"] = "ra
 
     Args:
         point: one of `STORE_POINTS` or `ACTOR_POINTS`, `"START committed"` for example.
-        nth: 1 for the next pass.
+        nth: 1 for the next pass; at least that.
         how: `raise`: an actor crashes, and its thread is settled and goes on; a store's writer fails, and the store
             takes no more writes until it is opened again. `kill`: the process gets SIGKILL.
 
     Raises:
-        InvalidInput: `invalid_option`; no such point.
+        InvalidInput: `invalid_option`; no such point, pass or way to crash. Nothing is armed.
     """
     if point not in STORE_POINTS and point not in ACTOR_POINTS:
         raise InvalidInput(
@@ -83,6 +83,12 @@ def crash_after(point: str, *, nth: int = 1, how: Literal["raise", "kill"] = "ra
             code="invalid_option",
             value=shorten(point),
         )
+    if type(nth) is not int or nth < 1:
+        raise InvalidInput(
+            f"nth is a whole number of at least 1, not {shorten(nth)}", code="invalid_option", value=shorten(nth)
+        )
+    if how not in ("raise", "kill"):
+        raise InvalidInput(f"how is 'raise' or 'kill', not {shorten(how)}", code="invalid_option", value=shorten(how))
     crash = ArmedCrash(point, nth)
     arm(point, nth, crash.happen if how == "raise" else None)
     return crash

@@ -56,7 +56,7 @@ class Runtimes:
         self._open: list[Runtime] = []
 
     def __call__(self, *agents: Body, store: Store | None = None, **options: Any) -> Runtime:
-        """Open a runtime; close the one before first, if it is to have the same store.
+        """Open a runtime; for a restart, on the same store, call `close` before.
 
         Args:
             agents: what it hosts.

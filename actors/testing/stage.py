@@ -123,7 +123,8 @@ class Stage:
         self.dispatcher = ManualDispatcher(budget=1)
         self.pool = ManualPool()
         self.release_lane = ManualPool()
-        self.loop = asyncio.new_event_loop()
+        # Whatever the program's policy makes: a loop that is not Python's own shows nothing of what is ready.
+        self.loop = asyncio.SelectorEventLoop()
         self.runtime = _StageRuntime(self, on_report=Collect(self.reports), **self._options)
         self._left = False
         self._opening: Reply[Runtime] = Reply()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -37,6 +37,15 @@ def test_the_points_are_those_that_the_store_and_the_actor_pass() -> None:
 def test_an_unknown_point_is_refused_with_those_there_are() -> None:
     with pytest.raises(InvalidInput, match=r"no crash point 'START'.*START committed"):
         crash_points.crash_after("START")
+
+
+@pytest.mark.parametrize("wrong", [{"nth": 0}, {"nth": "2"}, {"nth": True}, {"how": "rise"}, {"how": None}], ids=str)
+def test_what_is_no_way_to_crash_is_refused_and_arms_nothing(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(wrong))) as refused:
+        crash_points.crash_after("START committed", **wrong)
+
+    assert refused.value.code == "invalid_option"
+    assert not armed()
 
 
 def test_an_actor_crashes_at_its_point_and_is_settled(stage: Enter, crash_after: Arm) -> None:

@@ -64,6 +64,21 @@ def test_coroutines_and_plain_functions_are_moved_alike(stage: Enter, body: Any)
     assert [message.content for message in thread.messages().result().messages] == ["hello", "re: hello"]
 
 
+def test_a_stage_has_a_loop_that_it_can_step_whatever_loops_the_program_makes(
+    stage: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Closed(asyncio.SelectorEventLoop):
+        """A loop that shows nobody what is ready, as uvloop's."""
+
+        _ready: Any = property()
+
+    monkeypatch.setattr(asyncio, "new_event_loop", Closed)
+    on = stage(echo)
+    thread = on.thread()
+
+    assert on.ask(thread.wait(on.ask(thread.submit("hello")))).status == "succeeded"
+
+
 def test_the_same_moves_do_the_same() -> None:
     def play() -> list[str]:
         with Stage(echo, plain) as on:
