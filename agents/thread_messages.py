@@ -74,7 +74,7 @@ class ThreadMessages(StateParts):
             content: at most 1 MiB of UTF-8; may be left out beside tool calls and attachments, and on a tool message.
             silent: kept from people's view, still in history and in what a model reads.
             metadata: JSON data.
-            attachments: at most 256 dicts of JSON data.
+            attachments: at most 256 dicts of JSON data; `data` in one is base64 text.
             name: of a tool, on its message.
             tool_calls: of an assistant message: a list of calls, or its JSON text.
             tool_call_id: the call that a tool message answers; without one it closes none.
@@ -278,7 +278,7 @@ class ThreadMessages(StateParts):
             role: `user` or `assistant`.
             silent: kept from people's view.
             metadata: JSON data.
-            attachments: at most 256 dicts of JSON data.
+            attachments: at most 256 dicts of JSON data; `data` in one is base64 text.
             input_id: makes a repeat harmless: the same id with the same content gets the first receipt.
 
         Returns:

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 
 from ..protocol.errors import InvalidInput, TreadleError, kind_of, shorten, text_of
 from ..protocol.limits import MESSAGE_BYTES_MAX
+from ..protocol.messages import check_attachments
 from ..protocol.values import JsonObject, check_value
 from .models.halves import clean
 
@@ -185,7 +186,7 @@ def _storable(result: ToolResult) -> ToolResult:
         check_value(value, path=f"$.{field}", bytes_max=MESSAGE_BYTES_MAX)
     # What was made by `model_copy` or `model_construct` was checked by nobody.
     checked = ToolResult.model_validate(dict(result.__dict__))
-    check_value(list(checked.attachments), path="$.attachments", bytes_max=MESSAGE_BYTES_MAX)
+    check_attachments(checked.attachments)
     return checked
 
 

@@ -38,7 +38,9 @@ _ENV = {
     "propertyNames": {"pattern": r"^[^=\u0000]+$"},
     "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
 }
-_ATTACHMENTS = {"type": ["array", "null"], "items": {"type": "object"}, "maxItems": ATTACHMENTS_MAX}
+_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+_FILE = {"type": "object", "properties": {"data": {"type": ["string", "null"], "pattern": _BASE64}}}
+_ATTACHMENTS = {"type": ["array", "null"], "items": _FILE, "maxItems": ATTACHMENTS_MAX}
 _MESSAGE = {
     "type": "object",
     "properties": {

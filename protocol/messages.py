@@ -6,6 +6,7 @@ bytes. It is made once, on the caller's worker, and never changed after that.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Final, Literal, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "Content",
     "Draft",
     "Message",
+    "check_attachments",
     "check_metadata",
     "check_text",
     "draft_message",
@@ -38,6 +40,7 @@ Draft: TypeAlias = JsonObject
 Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
 
 OVERHEAD: Final = 64  # bytes of keys, ids and flags around a message's own text, rounded up
+_BASE64: Final = re.compile("[A-Za-z0-9+/]*={0,2}")  # of texts whose length is a multiple of four
 _CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name"})
 # Only a body makes and answers calls: a step loop runs those that it finds waiting, whoever put them there.
 _BODYS_KEYS = frozenset({"tool_calls", "tool_call_id", "tool_status"})
@@ -142,11 +145,11 @@ def draft_message(
         roles: what the verb takes.
         silent: kept from people's view, still in history.
         metadata: a dict of JSON data, or None.
-        attachments: at most 256 dicts of JSON data, or None.
+        attachments: at most 256 dicts of JSON data, or None; `data` in one is base64 text.
         more: `name`, `tool_calls`, `tool_call_id`, `tool_status`, where the verb takes them.
 
     Raises:
-        InvalidInput: `invalid_role`, `empty_content`, `invalid_content`, `invalid_value`.
+        InvalidInput: `invalid_role`, `empty_content`, `invalid_content`, `invalid_value`, `invalid_attachment`.
         LimitExceeded: the content or the attachments are too large.
     """
     if not isinstance(role, str) or (role := plain(role)) not in roles:
@@ -170,7 +173,7 @@ def draft_message(
     if metadata is not None:
         draft["metadata"] = check_metadata(metadata)
     if attachments is not None:
-        checked = _check_attachments(attachments)
+        checked = check_attachments(attachments)
         if checked:
             draft["attachments"] = checked
     for key, value in more.items():
@@ -233,7 +236,13 @@ def check_metadata(metadata: object) -> JsonObject:
     return checked
 
 
-def _check_attachments(attachments: object) -> list[object]:
+def check_attachments(attachments: object) -> list[object]:
+    """Return a copy of a message's attachments.
+
+    Raises:
+        InvalidInput: `invalid_value`, or `invalid_attachment` for `data` that no model could be given.
+        LimitExceeded: too many, or too large.
+    """
     if not isinstance(attachments, list | tuple):
         raise InvalidInput(
             f"attachments must be a list, not {shorten(attachments)}",
@@ -258,6 +267,15 @@ def _check_attachments(attachments: object) -> list[object]:
             )
     checked = check_value(list(attachments), path="$.attachments")
     assert isinstance(checked, list)
+    for index, item in enumerate(checked):
+        data = item.get("data")
+        if data is not None and not (isinstance(data, str) and len(data) % 4 == 0 and _BASE64.fullmatch(data)):
+            raise InvalidInput(
+                f"the data of an attachment must be base64 text, not {shorten(data)}",
+                code="invalid_attachment",
+                path=f"$.attachments[{index}].data",
+                value=shorten(data),
+            )
     return list(checked)
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from tests.agents.looping import PATIENCE_S, Play, beside_a_human, call, prompt
 from treadle.actors.testing.crash_points import crash_after
-from treadle.agents import Agent, Reasoning, Side, ThreadState, handler, tool
+from treadle.agents import Agent, Reasoning, Side, ThreadState, ToolResult, handler, tool
 from treadle.agents.models import Attachment, TextDelta
 from treadle.agents.testing import Pause, assert_well_formed, run_to_rest
+from treadle.protocol.errors import InvalidInput
 
 if TYPE_CHECKING:
     from treadle.protocol.messages import Message
@@ -75,6 +76,30 @@ def test_attachments_reach_the_model_as_files_and_stay_in_the_stored_row() -> No
 
         assert model.requests[0].messages[-1].attachments == (Attachment("dog.png", "image/png", b"woof"),)
         assert play.messages()[0].attachments == [given]
+
+
+def test_an_attachment_that_is_no_base64_is_refused_before_anything_is_stored() -> None:
+    """Contract F.1 attachments: whoever hands in a file hears that no model could be given it."""
+
+    @tool
+    async def draw(state: ThreadState) -> ToolResult:
+        return ToolResult(status="success", result="a dog", attachments=({"name": "dog.png", "data": "woof!"},))
+
+    agent, model = beside_a_human(call("draw"), "it went wrong", tools=(draw,))
+    with Play(agent) as play:
+        given = {"role": "user", "content": "what is it?", "attachments": [{"name": "dog.png", "data": "woof!"}]}
+        for refused in (play.thread.submit([given]), play.thread.queue_message([given])):
+            with pytest.raises(InvalidInput) as error:
+                refused.result(PATIENCE_S)
+            assert error.value.code == "invalid_attachment"
+        assert play.messages() == []
+
+        play.say("draw one")
+        ((status, said),) = play.results()["c1"]
+        assert status == "error"
+        assert said is not None
+        assert "must be base64 text" in said
+        assert model.requests[1].messages[-1].attachments == ()
 
 
 def test_an_interruption_during_a_tool_is_found_before_anything_else_begins() -> None:

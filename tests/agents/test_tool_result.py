@@ -120,6 +120,7 @@ def knot() -> list[object]:
         {"a": "\ud800"}, knot(), "x" * (MESSAGE_BYTES_MAX + 1), ["x" * MESSAGE_BYTES_MAX], lambda: None, Order,
         text("\ud800"), text("x" * (MESSAGE_BYTES_MAX + 1)), {"status": "error", "error_data": {1}},
         {"status": "success", "result": 5}, text("x", attachments=({"name": "a", "data": "x" * MESSAGE_BYTES_MAX},)),
+        text("x", attachments=({"name": "a", "data": "%%%"},)), {"content": [{"type": "image", "data": "%%%"}]},
         {"content": [{"type": "image"}]}, {"content": [{"type": "resource"}]}, ValueError("returned, not raised"),
     ],
     ids=lambda value: type(value).__name__,

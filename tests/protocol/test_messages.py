@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from itertools import count
 from typing import Any
 
@@ -15,6 +16,7 @@ from treadle.protocol.limits import INPUT_BYTES_MAX, MESSAGE_BYTES_MAX
 from treadle.protocol.messages import (
     ROLES,
     Message,
+    check_attachments,
     check_message_id,
     check_text,
     draft_message,
@@ -133,6 +135,10 @@ def test_any_content_is_taken_or_refused_with_a_documented_error(content: Any) -
         ([{"content": "a", "attachments": 5}], "invalid_value"),
         ([{"content": "a", "attachments": ["x"]}], "invalid_value"),
         ([{"content": "a", "attachments": [{"k": b"x"}]}], "invalid_value"),
+        ([{"content": "a", "attachments": [{"data": 5}]}], "invalid_attachment"),
+        ([{"content": "a", "attachments": [{"data": "QQ"}]}], "invalid_attachment"),
+        ([{"content": "a", "attachments": [{"data": "QQ==\n"}]}], "invalid_attachment"),
+        ([{"content": "a", "attachments": [{"data": "data:image/png;base64,QQ=="}]}], "invalid_attachment"),
     ],
 )
 def test_bad_content_is_refused_by_code(content: Any, code: str) -> None:
@@ -233,3 +239,21 @@ def test_a_message_id_is_an_id() -> None:
     assert check_message_id("m-1") == "m-1"
     with pytest.raises(InvalidInput):
         check_message_id("")
+
+
+@given(st.binary(max_size=64))
+def test_whatever_base64_writes_may_be_attached(data: bytes) -> None:
+    given = {"data": base64.b64encode(data).decode()}
+    (draft,), _size = draft_messages([{"content": "a", "attachments": [given]}], lambda: "m", "user", ROLES)
+
+    assert draft["attachments"] == [given]
+
+
+@given(st.text("QA=+/- ", max_size=12))
+def test_what_does_not_decode_is_refused(data: str) -> None:
+    try:
+        base64.b64decode(data, validate=True)
+    except ValueError:
+        with pytest.raises(InvalidInput) as error:
+            check_attachments([{"data": data}])
+        assert error.value.details["path"] == "$.attachments[0].data"
