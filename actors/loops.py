@@ -106,6 +106,8 @@ class LoopTask:
             self.task.cancel()
 
     def _begin(self) -> None:
+        if self.task is not None or self not in self._host.tasks:
+            return  # begun before, or lost with its loop
         # An error that comes while the loop is being told is the body's, except those that end the loop as well.
         try:
             if not self._wanted:
@@ -127,8 +129,9 @@ class LoopTask:
         # Nearly all bodies return, and come this way: the callback would run one round of the loop later, for a handle. It
         # stays where the body cancelled its own task at last, which is about to end so.
         task = self.task
-        if task is not None and not task.cancelling() and task.remove_done_callback(self._done):
+        if task is not None and not task.cancelling():
             self._end(None)
+            task.remove_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[object]) -> None:
         try:
@@ -138,16 +141,28 @@ class LoopTask:
         else:
             self._end(None)
 
+    def heal(self) -> None:
+        """Begin it, or report its end, where a signal handler broke that off; on the loop's worker."""
+        task = self.task
+        if task is None:
+            self._begin()
+        elif task.done():
+            self._done(task)
+
     def _end(self, error: BaseException | None) -> None:
+        tasks = self._host.tasks
+        if self not in tasks:
+            return  # reported before, or taken by the one who found the loop closed
         try:
-            # Whoever takes it out of the set reports it: the loop, or the one who found the loop closed.
-            self._host.tasks.remove(self)
-        except KeyError:
-            return
-        try:
+            tasks.discard(self)
             self._over(error)
         except Exception:
             logger.exception("Reporting the end of %s failed", self.key)
+        except BaseException:
+            # A signal handler's, who knows where: an end that is told once more is of an execution that is over, one that is
+            # not told holds its thread for ever.
+            tasks.add(self)
+            raise
 
 
 def _awaited(awaited: object) -> list[str]:
@@ -252,6 +267,8 @@ class LoopHost:
         elif self._pinged_at is None:
             self._pinged_at = self._monotonic()
             self.submit(self._pong)
+        elif not self._burst.pending:
+            self.submit(self._pong)  # a signal handler broke that one off: it is neither answered nor on its way
 
     def silent_for(self) -> float:
         """Return the seconds for which a ping has gone unanswered; 0 when the last one was answered."""
@@ -291,6 +308,8 @@ class LoopHost:
         self._ident = threading.get_ident()
         self.last_pong = self._monotonic()
         self._pinged_at = None
+        for task in list(self.tasks):
+            task.heal()
 
     def _work(self) -> None:
         forbid_blocking()

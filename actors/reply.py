@@ -225,22 +225,24 @@ class Reply(Generic[T]):
         try:
             if self._content is _PENDING:
                 waiter = LoopWaiter(get_running_loop())
-                self._waiters.append(waiter)
-                if self._content is _PENDING:
-                    try:
+                try:
+                    self._waiters.append(waiter)
+                    if self._content is _PENDING:
                         yield waiter
-                    except asyncio.CancelledError as cancelled:
-                        self._delist(waiter)
-                        # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
-                        error = _interruption(cancelled)
-                        if error is None:
-                            raise
-                        self._waive()
-                        raise error from None
-                    except BaseException:
-                        # A reply that stays pending must not collect dead waiters.
-                        self._delist(waiter)
+                    else:
+                        self._delist(waiter)  # set in this moment, maybe by one who did not find it
+                except asyncio.CancelledError as cancelled:
+                    self._delist(waiter)
+                    # An interrupt cancels the task of its body: whoever waits for a reply there is told which it was.
+                    error = _interruption(cancelled)
+                    if error is None:
                         raise
+                    self._waive()
+                    raise error from None
+                except BaseException:
+                    # A reply must not collect dead waiters.
+                    self._delist(waiter)
+                    raise
             if type(self._content) is not _Failure:
                 return cast("T", self._content)
             raise self._content.take()
@@ -333,10 +335,10 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
     if guard is not None:
         guard.enter(reply, wake)
     try:
-        reply._waiters.append(wake)  # noqa: SLF001 - one noun, split for its length
-        if reply._content is not _PENDING:  # noqa: SLF001
-            return
         try:
+            reply._waiters.append(wake)  # noqa: SLF001 - one noun, split for its length
+            if reply._content is not _PENDING:  # noqa: SLF001
+                return
             limit = None if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)
             cause = woken.get(timeout=limit)
         except Empty:

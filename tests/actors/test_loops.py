@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import dis
 import gc
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from treadle.actors import burst as burst_module
+from treadle.actors import loops as loops_module
 from treadle.actors.burst import burst_for
 from treadle.actors.loops import LoopHost, LoopTask
 from treadle.actors.reply import Reply
@@ -467,3 +472,76 @@ def test_what_a_body_awaits_is_not_asked_what_it_awaits_itself(host: LoopHost) -
     assert task.stack()[-1] == f"awaits {Hostile.__qualname__}"
     reply.set(None)
     assert ends.wait() is None
+
+
+async def _returns() -> None:
+    pass
+
+
+async def _raises() -> None:
+    raise ValueError("broken in test_loops")
+
+
+async def _returns_later() -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("body", [_returns, _raises, _returns_later])
+def test_a_signal_handler_that_raises_loses_no_end_on_the_callers_loop(body: Any) -> None:
+    """It comes in where a function begins, or behind a call, at whatever step of a coroutine's life on the loop."""
+    ours = {loops_module.__file__, burst_module.__file__}
+    left, at = 0, ""
+
+    def trace(frame: Any, event: str, _given: object) -> Any:
+        nonlocal left, at
+        if frame.f_code.co_filename not in ours:
+            return None
+        frame.f_trace_opcodes = True
+        before = at
+        if event == "opcode":
+            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+        if event == "call" or (event == "opcode" and before.startswith("CALL")):
+            left -= 1
+            if not left:
+                raise KeyboardInterrupt
+        return trace
+
+    def live(loop: asyncio.AbstractEventLoop, step: int) -> None:
+        nonlocal left, at
+        host = LoopHost(loop, on_closed=lambda _: None)
+        host.start()
+        ends = Ends()
+        task = host.run("e-1", body, ends)
+        host.ping()
+        left, at = step, ""
+        traced = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                loop.run_until_complete(_rounds())
+        finally:
+            sys.settrace(traced)
+        if not task.ended():
+            host.ping()
+            loop.run_until_complete(_rounds())
+
+        assert ends.count
+        assert task.ended()
+        host.ping()
+        loop.run_until_complete(_rounds())
+        assert host.silent_for() == 0
+        assert host.close()
+
+    step = 1
+    while left <= 0:
+        step += 1
+        loop = asyncio.new_event_loop()
+        live(loop, step)
+        loop.close()
+    assert step > 10
+
+
+async def _rounds() -> None:
+    for _ in range(8):
+        await asyncio.sleep(0)

@@ -517,3 +517,25 @@ def test_a_signal_handler_that_raises_while_a_reply_is_set_leaves_nobody_behind(
         step += 1
         asyncio.run(interrupted(step))
     assert step > 10
+
+
+def test_a_reply_that_is_set_the_moment_somebody_begins_to_wait_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setter is done before the waiter is in the list, and had not set it when that was made."""
+    awaited: Reply[int] = Reply()
+    blocking: Reply[int] = Reply()
+
+    def made(loop: asyncio.AbstractEventLoop) -> loop_waiter.LoopWaiter:
+        awaited.set(7)
+        return loop_waiter.LoopWaiter(loop)
+
+    def entered() -> queue.SimpleQueue[Any]:
+        blocking.set(8)
+        return queue.SimpleQueue()
+
+    monkeypatch.setattr(reply_module, "LoopWaiter", made)
+    monkeypatch.setattr(reply_module, "SimpleQueue", entered)
+
+    assert asyncio.run(_await(awaited)) == 7
+    assert awaited._waiters == []
+    assert blocking.result() == 8
+    assert blocking._waiters == []
