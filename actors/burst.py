@@ -86,7 +86,9 @@ class Burst:
         try:
             # Only what is here now: producers faster than this loop must not keep it from its timers and sockets.
             for _ in range(len(pending)):
-                call = pending.popleft()
+                # Not by `popleft`: a signal handler raises behind a call, and would take the one that was taken out along.
+                call = pending[0]
+                del pending[0]
                 try:
                     call()
                 except Exception:
