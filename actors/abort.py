@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from .fence import ExecutionCancelled
+from .forking import renew_in_child
 from .reply import Reply
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ __all__ = ["AbortSignal"]
 
 # One for all signals, since it is held for two bytecodes; reentrant, since a signal handler may interrupt.
 _LOCK = threading.RLock()
+renew_in_child(globals(), _LOCK=threading.RLock)
 
 
 class AbortSignal:

@@ -16,6 +16,7 @@ from ..protocol.values import check_value
 from ..storage.codec import pack
 from .checks import check_seconds
 from .fence import ExecutionCancelled, ExecutionFenced
+from .forking import renew_in_child
 from .intensity import retry_delay
 from .mailbox import Mail
 from .reply import Reply
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
-_LOCK = (
-    threading.RLock()
-)  # one for all: it is held for two assignments; reentrant, since a signal handler may move a clock
+# One for all: it is held for two assignments; reentrant, since a signal handler may move a clock.
+_LOCK = threading.RLock()
+renew_in_child(globals(), _LOCK=threading.RLock)
 
 
 class Requests:

@@ -8,6 +8,7 @@ worker with more to do collects the wakes that it owes, and gives them when it i
 from __future__ import annotations
 
 import logging
+import os
 from collections import deque
 from contextvars import Context
 from threading import get_ident
@@ -102,6 +103,10 @@ class Burst:
 
 # By worker: the bursts that it has yet to wake.
 _OWED: dict[int, list[Burst]] = {}
+
+
+# A worker of a forked child may have the ident that one of its parent had: nobody would settle what it owes.
+os.register_at_fork(after_in_child=_OWED.clear)
 
 
 def collect_wakes() -> list[Burst]:

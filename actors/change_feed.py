@@ -61,6 +61,8 @@ class ChangeSubscription(Feed[Frame]):
             self._hub.check_open()
             self._reached = self._begin_after(changes.number)
             self._started = True
+        if self._hub.orphaned:
+            return self._last_frame(complete=False)
         while True:
             if self._page:
                 change = self._page.popleft()

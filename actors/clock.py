@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Protocol
 
+from .forking import renew_in_child
 from .reply import forbid_blocking
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Timer:
 
 # One for all timers, since it is held for two bytecodes; reentrant, since a signal handler may cancel a timer.
 _LOCK = threading.RLock()
+renew_in_child(globals(), _LOCK=threading.RLock)
 
 
 class TimerHeap:

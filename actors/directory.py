@@ -159,6 +159,10 @@ class Directory:
         with self._lock:
             self._pinned[entry.thread_id] = entry
 
+    def orphan(self) -> None:
+        """Have a free lock, in a forked child: another worker may have held it at the fork."""
+        self._lock = threading.RLock()
+
     def reserve(self, thread_id: str) -> bool:
         """Claim an id for a creation under way; False where another creation holds it."""
         with self._lock:

@@ -78,6 +78,7 @@ class Hub:
         watermark: how far the store-wide list of changes is published.
         closed: no further watcher is taken.
         is_followed: somebody has asked for the changes of all threads.
+        orphaned: it is the copy in a forked child, where nobody publishes.
     """
 
     __slots__ = (
@@ -89,6 +90,7 @@ class Hub:
         "closed",
         "finder",
         "is_followed",
+        "orphaned",
         "store",
         "watermark",
     )
@@ -98,7 +100,7 @@ class Hub:
         self.boot_id = boot_id
         self.finder = finder
         self.watermark = Watermark()
-        self.closed = False
+        self.closed = self.orphaned = False
         self.is_followed = False
         self._ending_at: int | None = None
         # Reentrant, like that of every watch, since a finaliser may end a subscription anywhere; never held around one.
@@ -236,6 +238,11 @@ class Hub:
     def begin_end(self) -> None:
         """Note that executions are being ended: what changes from now on is shown to all who follow changes."""
         self._ending_at = self.watermark.number
+
+    def orphan(self) -> None:
+        """End every subscription where it stands, in a forked child; another worker may have held the lock at the fork."""
+        self.closed = self.orphaned = True
+        self._lock = threading.RLock()
 
     def close(self) -> None:
         """End every subscription once it has delivered what was published. Idempotent; before the store is closed.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ..protocol.errors import ThreadOverloaded
 from ..protocol.limits import MAILBOX_BYTES_MAX, MAILBOX_MAILS_MAX
+from .forking import renew_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,6 +31,7 @@ _SMALL = 1 << 16  # bytes that fit into any mailbox in which nothing waits
 # The dispatcher takes one by hand, since `with` costs twice as much; where a caller takes it an interrupt from the keyboard
 # may come at any call, and only `with` is safe from that.
 _LOCKS = tuple(threading.RLock() for _ in range(64))
+renew_in_child(globals(), _LOCKS=lambda: tuple(threading.RLock() for _ in range(64)))
 
 
 class Scheduler(Protocol):

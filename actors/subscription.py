@@ -94,6 +94,8 @@ class Subscription(Feed[T]):
         place, watch = self._place, self._watch
         if place is None or watch is None:
             return self._open()
+        if self._hub.orphaned:
+            return self._finish(Turn.CLOSED, complete=False)
         if self._page:
             item = self._page.pop()
             assert item.event is not None

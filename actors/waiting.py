@@ -35,6 +35,7 @@ from ..protocol.events import (
 from ..protocol.executions import ExecutionRecord
 from ..protocol.ids import check_id
 from ..storage.encoding import RECEIPT_WITHDRAWN
+from .forking import renew_in_child
 from .mailbox import Mail
 from .reads import execution_record, followed_input
 from .reply import Reply
@@ -61,6 +62,7 @@ __all__ = [
 
 # Reentrant, since a finaliser may wait; never held while a reply is set.
 _LOCK = threading.RLock()
+renew_in_child(globals(), _LOCK=threading.RLock)
 _SWEPT = 16
 _ENDS = (ExecutionFinished, ExecutionLost)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from .forking import renew_in_child
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["BodyWait"]
 
 _LOCK = threading.RLock()
+renew_in_child(globals(), _LOCK=threading.RLock)
 
 
 class BodyWait:

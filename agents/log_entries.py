@@ -10,6 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from weakref import WeakKeyDictionary
 
+from ..actors.forking import renew_in_child
 from ..actors.reply import Reply
 from ..actors.services import new_id
 from ..protocol.errors import InvalidInput, TreadleError, shorten
@@ -38,6 +39,7 @@ _PRUNED_MAX: Final = 4 * PRUNE_EVERY  # taken out at one look
 
 _written = count(1)
 _lock = threading.Lock()  # one for all: it is held for one look into a dict, or for a read at a thread's first entry
+renew_in_child(globals(), _lock=threading.Lock)
 _last: WeakKeyDictionary[Entry, int] = WeakKeyDictionary()
 
 
