@@ -10,6 +10,7 @@ const MOST = 1200; // messages, executions and inputs of a page that stays open
 const KEPT = 800; // of them, once there are more
 
 const sequenceOf = (cursor) => Number(cursor.slice(cursor.indexOf(":") + 1));
+const waits = (message) => message.metadata?.queued === true; // in the inbox; history has no place for it yet
 const generationOf = (cursor) => Number(cursor.slice(0, cursor.indexOf(":")));
 
 export class ThreadModel {
@@ -27,6 +28,7 @@ export class ThreadModel {
     this.pending = new Map(); // request id -> request
     this.messages = []; // history, then what waits, as the server lists them
     this.hasOlder = false;
+    this.hasAllWaiting = false; // else there are older ones that wait, before any of history
     this.executions = new Map(); // execution id -> record, newest first when listed
     this.hasOlderExecutions = false;
     this.drafts = new Map(); // message id -> pieces of a message that is not stored yet
@@ -58,17 +60,24 @@ export class ThreadModel {
 
   /** Take the newest page of messages, before the stream begins. */
   page(messages, hasMore) {
-    this.messages = messages;
-    this.hasOlder = hasMore;
-    this.version += 1;
+    this.messages = [];
+    this.older(messages, hasMore);
   }
 
   /** Take a page of messages before the oldest. */
   older(messages, hasMore) {
     const known = new Set(this.messages.map((one) => one.id));
-    this.messages = [...messages.filter((one) => !known.has(one.id)), ...this.messages];
+    const all = [...messages.filter((one) => !known.has(one.id)), ...this.messages];
+    this.messages = [...all.filter((one) => !waits(one)), ...all.filter(waits)];
     this.hasOlder = hasMore;
+    this.hasAllWaiting ||= !hasMore || !messages.every(waits);
     this.version += 1;
+  }
+
+  /** Say which page is before the oldest: history has places, and what waits is only counted. */
+  get olderPage() {
+    const joined = this.messages.find((one) => !waits(one));
+    return this.hasAllWaiting && joined ? `before=${encodeURIComponent(joined.id)}` : `offset=${this.messages.filter(waits).length}`;
   }
 
   /** Take a page of execution records. */
@@ -185,6 +194,7 @@ export class ThreadModel {
   trim() {
     if (this.messages.length > MOST) {
       this.messages = this.messages.slice(-KEPT);
+      this.hasAllWaiting &&= !waits(this.messages[0]);
       this.hasOlder = true;
     }
     if (this.executions.size > MOST) {

@@ -301,10 +301,9 @@ export class ThreadPage {
 
   async #older() {
     const model = this.#model;
-    const first = model?.messages[0];
-    if (!first) return;
+    if (!model) return;
     try {
-      const page = await this.#api.call(this.#path(`/messages?limit=${PAGE}&before=${encodeURIComponent(first.id)}&${ALL}`));
+      const page = await this.#api.call(this.#path(`/messages?limit=${PAGE}&${model.olderPage}&${ALL}`));
       model.older(page.messages, page.has_more);
       this.#draw();
     } catch (error) {

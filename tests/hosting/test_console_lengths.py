@@ -50,6 +50,29 @@ def test_the_filter_looks_beyond_the_threads_that_are_shown(desk: Desk, page: Pa
     expect(page.get_by_role("button", name="Show more threads")).to_be_hidden()
 
 
+def test_all_that_waits_and_all_of_history_is_shown_by_pages_also_where_the_newest_page_only_waits(
+    desk: Desk, page: Page
+) -> None:
+    desk.create("t")
+    desk.say("t", [f"said {number}" for number in range(120)])
+    desk.client.post("/threads/t/stop").raise_for_status()  # so that what is queued waits
+    for first in (0, 125):
+        texts = [f"queued {number}" for number in range(first, first + 125)]
+        desk.client.post("/threads/t/messages", json={"content": texts}).raise_for_status()
+    history = [one["content"] for one in desk.get("/threads/t/messages?limit=1000&order=asc")["messages"]]
+    assert history[0] == "said 0" and history[-1] == "queued 249"
+    visit(page, "t")
+    earlier = page.locator("#older")
+    expect(messages(page)).to_have_count(100)
+
+    for shown in (200, 300, len(history)):
+        earlier.click()
+        expect(messages(page)).to_have_count(shown)
+
+    expect(earlier).to_be_hidden()
+    assert page.locator("#transcript .message .text").all_inner_texts() == history
+
+
 def test_a_long_text_grows_in_blocks_and_reads_as_what_is_stored(desk: Desk, page: Page) -> None:
     desk.create("t")
     visit(page, "t")
