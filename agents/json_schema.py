@@ -12,13 +12,13 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ..protocol.errors import shorten
+from .branching import TOO_DEEP
 from .patterns import matches
 
 __all__ = ["SCHEMA_DEPTH_MAX", "TYPES", "breaches", "follow", "is_number", "no_json", "shown_path"]
 
 _PATH_SHOWN: Final = 200  # characters of a path; a model may write a key of a megabyte
 SCHEMA_DEPTH_MAX: Final = 64  # of schemas written within schemas
-_TOO_DEEP: Final = "Input is too deep to be held against its schema"
 _JUDGED_MAX: Final = 256  # of schemas followed for one value: data is at most 64 deep, with references between
 
 
@@ -67,7 +67,7 @@ def breaches(value: object, schema: Mapping[str, object], most: int | None = Non
     try:
         found = list(islice(_check(value, schema, "", _Run(schema, most, {}), _JUDGED_MAX), most))
     except RecursionError:
-        found = [("", _TOO_DEEP)]
+        found = [("", TOO_DEEP)]
     return [(path or "$", msg) for path, msg in found]
 
 
@@ -89,7 +89,7 @@ def _check(value: object, schema: object, path: str, run: _Run, left: int) -> It
 
 def _judge(value: object, schema: object, path: str, run: _Run, left: int) -> Iterator[tuple[str, str]]:
     if left <= 0:
-        yield path, _TOO_DEEP
+        yield path, TOO_DEEP
         return
     if schema is False:
         yield path, "Unexpected argument"

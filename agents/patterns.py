@@ -14,10 +14,10 @@ from typing import Final
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from ..protocol.errors import shorten
+from .core_schemas import parts_of
 
 __all__ = ["matches", "pattern_problem", "python_pattern_problem", "python_patterns", "schema_problem"]
 
-_NO_SCHEMAS: Final = frozenset({"metadata", "serialization", "cls", "function", "config", "default"})
 _KEPT: Final = 256  # compiled patterns; a project has a few dozen
 
 
@@ -47,7 +47,7 @@ def python_patterns(schema: object) -> Iterator[str]:
                 yield str(pattern.pattern)
             elif isinstance(pattern, str) and is_python:
                 yield pattern
-            waiting += ((below, is_python) for word, below in node.items() if word not in _NO_SCHEMAS)
+            waiting += ((part, is_python) for part in parts_of(node))
         elif isinstance(node, list | tuple):
             waiting += ((below, is_python) for below in node)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import lru_cache
 from typing import cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from ..protocol.errors import TreadleError
 from ..protocol.values import JsonObject, check_value
+from .branching import TOO_DEEP, Branching, branching_of
 from .json_schema import breaches, follow
 from .tool_arguments import (
     NO_OBJECT,
@@ -47,6 +49,8 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
     if required is not None and not isinstance(required, dict):
         try:
             check_finite(text)
+            if _branching(required).is_too_deep(text):
+                raise ToolArgumentsInvalid([("$", TOO_DEEP)])
             dumped = required.model_validate_json(text).model_dump(mode="json", by_alias=True)
             return cast("JsonObject", check_value(dumped))
         except ValidationError as error:
@@ -71,6 +75,11 @@ def check_against(required: type[BaseModel] | JsonObject | None, arguments: obje
     if found:
         raise ToolArgumentsInvalid(found)
     return cast("JsonObject", parsed)
+
+
+@lru_cache(maxsize=64)
+def _branching(required: type[BaseModel]) -> Branching:
+    return branching_of(TypeAdapter(required).core_schema)
 
 
 def _no_json(error: TreadleError) -> ToolArgumentsInvalid:

@@ -268,7 +268,7 @@ def check_attachments(attachments: object) -> list[object]:
     checked = check_value(list(attachments), path="$.attachments")
     assert isinstance(checked, list)
     for index, item in enumerate(checked):
-        data = item.get("data")
+        data = item.get("data") if isinstance(item, dict) else None
         if data is not None and not (isinstance(data, str) and len(data) % 4 == 0 and _BASE64.fullmatch(data)):
             raise InvalidInput(
                 f"the data of an attachment must be base64 text, not {shorten(data)}",
