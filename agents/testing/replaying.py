@@ -111,14 +111,14 @@ def _with_models(given: Sequence[Body], model: ScriptedModel, environment: Envir
     return bodies
 
 
-def _begin_with(body: Body, begin: Callable[[], Awaitable[None]]) -> None:
+def _begin_with(body: Body, begin: Callable[[Execution], Awaitable[None]]) -> None:
     """Have a copy of a declared agent wait for something before each of its passes."""
     if not isinstance(body, Agent):
         return
     run = body.run
 
     async def begun(execution: Execution, /) -> None:
-        await begin()
+        await begin(execution)
         await run(execution)
 
     object.__setattr__(body, "run", begun)  # of this copy alone, which nobody else has
@@ -143,19 +143,37 @@ class _Playing:
         for act in self._recorded.acts:
             if act.run is not None:
                 continue  # its execution hears of it when it runs
-            self._do(act).result(self._guard)
-            settle(thread, self._answer, self._guard)
-            found = self._compare(len(self._look().runs))
+            found = self._play(act)
             if found is not None:
                 return found
         return self._compare(max(len(self._recorded.runs), len(self._look().runs)))
 
-    async def begin(self) -> None:
-        """Let come what joined before any model was asked; on the loop."""
+    def _play(self, act: Act) -> Difference | None:
+        """Do what came at rest, and what came while an agent without a model closed, which nobody here hears of."""
+        following: Act | None = act
+        while following is not None:
+            self._do(following).result(self._guard)
+            settle(self._thread, self._answer, self._guard)
+            runs = len(self._look().runs)
+            found = self._compare(runs)
+            if found is not None:
+                return found
+            following = next(iter(self._coming(runs - 1)), None)
+        return None
+
+    async def begin(self, execution: Execution) -> None:
+        """Let come what joined before any model was asked, and at its end what came while it closed; on the loop."""
         rank, _run = self._now()
+        if execution.passes == 1:
+            execution.own(_Closing(self, rank))  # the first owned is closed last
         for act in self._coming(rank):
             if act.run == rank and act.at < 0:
                 await self._do(act)
+
+    def close(self, rank: int) -> None:
+        """Let come what no model of an execution heard of; on the worker that closes what it owns."""
+        for act in self._coming(rank):
+            self._do(act).result(self._guard)
 
     async def respond(self, request: ModelRequest) -> ModelResponse:
         """Say what the model said at this place, once the inputs that came meanwhile are there too; on the loop."""
@@ -259,6 +277,17 @@ class _Playing:
         if act.verb == "inject":
             return thread.inject_message(**given)
         return thread.queue_message(given.pop("content"), **given)
+
+
+class _Closing:
+    """Something that an execution owns, so that it is told when it closes."""
+
+    def __init__(self, playing: _Playing, rank: int) -> None:
+        self._playing = playing
+        self._rank = rank
+
+    def close(self) -> None:
+        self._playing.close(self._rank)
 
 
 def _cut_of(run: Run) -> int | None:

@@ -13,6 +13,8 @@ from treadle.agents.models import ModelError
 from treadle.agents.testing import Pause, Recording, replay, run_to_rest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from treadle.actors import Thread
 
 
@@ -145,3 +147,43 @@ def test_queued_tools_handoffs_and_requests_in_sub_prompts_come_again() -> None:
         assert run_to_rest(thread, "and?", answers={"approval": "fine"}).text == "thanks"
 
         assert replay(thread, twins()) is None
+
+
+ACTS: dict[str, Callable[[Thread], Any]] = {
+    "queue": lambda thread: thread.queue_message("queued"),
+    "submit": lambda thread: thread.submit("submitted", on_busy="queue"),
+    "instead": lambda thread: thread.submit("instead", on_busy="interrupt"),
+    "hold": lambda thread: thread.stop(),
+    "inject": lambda thread: thread.inject_message("system", "injected"),
+    "tool": lambda thread: thread.queue_tool("add", {}),
+}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [["queue"], ["submit"], ["tool"], ["submit", "instead", "queue"], ["queue", "hold"], ["inject", "queue", "queue"]],
+    ids="-".join,
+)
+def test_what_came_while_an_execution_closed_comes_again(names: list[str]) -> None:
+    """No model heard of it: it is of the next execution, or of none."""
+    waiting = list(names)
+
+    class Closing:
+        def close(self) -> None:
+            while waiting:  # nothing is left for the replay, which runs the tool for real
+                ACTS[waiting.pop(0)](play.thread).result(PATIENCE_S)
+
+    @tool
+    async def own(state: ThreadState) -> None:
+        assert state.execution is not None
+        state.execution.own(Closing())
+
+    def made(*turns: Any) -> Agent:
+        return beside_a_human(*turns, tools=[own, add])[0]
+
+    with Play(made(call("own"), "one", "two", "three", "four")) as play:
+        run_to_rest(play.thread, "go")
+        assert not waiting
+        run_to_rest(play.thread, "go on")
+
+        assert replay(play.thread, made()) is None
