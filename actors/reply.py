@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 from asyncio import get_running_loop
 from contextvars import ContextVar
@@ -77,6 +78,14 @@ _this_worker = _Worker()
 def forbid_blocking() -> None:
     """Make every blocking `result()` on this worker raise `WouldBlock`: it is one that others wait for."""
     _this_worker.may_block = False
+
+
+def _may_block_in_child() -> None:
+    _this_worker.may_block = True
+
+
+# Who forked is the one worker of the child, where nobody waits for it.
+os.register_at_fork(after_in_child=_may_block_in_child)
 
 
 def blocking_forbidden() -> bool:

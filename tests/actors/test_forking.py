@@ -167,6 +167,34 @@ worker.start()
 worker.join()
 """
 
+# A coroutine forks, on the worker of the runtime's own loop, for which others wait; nobody waits for it in the child.
+COROUTINE = """
+import os, signal, sys
+from treadle.actors import Runtime
+from treadle.agents import agent
+from treadle.storage import LmdbStore
+
+@agent
+async def says(state):
+    await state.inject_message("assistant", "here")
+
+@agent
+async def forks(state):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        with Runtime(LmdbStore(sys.argv[1] + "-child"), agents=[says]) as own:
+            thread = own.create_thread(says).result()
+            assert thread.wait(thread.submit("hi").result()).result().status == "succeeded"
+        os._exit(7)
+    await state.inject_message("assistant", str(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+
+with Runtime(LmdbStore(sys.argv[1]), agents=[forks]) as runtime:
+    thread = runtime.create_thread(forks).result()
+    receipt = thread.submit("hi").result()
+    print(thread.wait(receipt).result(60).status, [m.content for m in thread.messages().result().messages])
+"""
+
 
 def test_a_forked_child_is_refused_at_once_and_closes_nothing(tmp_path: Path) -> None:
     assert run(CLIENT, tmp_path / "store", warnings="ignore").stdout.split() == ["succeeded", "2"]
@@ -183,3 +211,7 @@ def test_no_lock_that_was_held_at_the_fork_stops_a_child_or_a_runtime_of_its_own
 
 def test_no_worker_of_a_child_is_taken_for_one_of_its_parent_that_wakes_loops_later(tmp_path: Path) -> None:
     assert run(OWING, tmp_path / "store", warnings="ignore").stdout.split() == ["7"]
+
+
+def test_a_child_that_a_coroutine_forks_runs_a_runtime_of_its_own(tmp_path: Path) -> None:
+    assert run(COROUTINE, tmp_path / "store", warnings="ignore").stdout.strip() == "succeeded ['hi', '7']"
