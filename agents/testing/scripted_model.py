@@ -16,10 +16,8 @@ __all__ = ["Pause", "ScriptedModel", "Turn"]
 
 GUARD_S: Final = 30.0  # real seconds that a test waits for what must come; only a broken one waits so long
 
-Said: TypeAlias = (
-    "str | ToolCall | ModelResponse | Iterable[Piece | Pause | Exception] | AsyncIterable[Piece | Pause | Exception]"
-    " | Exception | Pause | None"
-)
+Part: TypeAlias = "Piece | Pause | Exception"
+Said: TypeAlias = "str | ToolCall | ModelResponse | Iterable[Part] | AsyncIterable[Part] | Exception | Pause | None"
 Turn: TypeAlias = "Said | Callable[[ModelRequest], Said | Awaitable[Said]]"
 
 _OVER: Final = ModelError("the script is over", model="scripted")
