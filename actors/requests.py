@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.events import JournalEvent, RequestOpened, RequestTerminated
-from ..storage.reading import read_event, read_journal, read_open, read_thread
+from ..storage.reading import read_event, read_journal, read_open, read_thread, unfit_event
 
 if TYPE_CHECKING:
     from ..storage.store import View
@@ -22,7 +22,7 @@ def pending_requests(view: View, snapshot: Snapshot) -> list[dict[str, object]]:
     found = read_thread(view, number)
     if found is not None and found[1].cursor == snapshot.cursor:
         places = sorted(place for _, place in read_open(view, number, b"r"))
-        return [_to_wire(*read_event(view, number, generation, place)) for place in places]
+        return [_to_wire(*_read_opened(view, number, generation, place)) for place in places]
     ended: set[str] = set()
     opened: list[JournalEvent] = []
     while sequence > 0 and len(opened) < snapshot.pending:
@@ -35,6 +35,13 @@ def pending_requests(view: View, snapshot: Snapshot) -> list[dict[str, object]]:
                 opened.append(entry)
         sequence = low
     return [_to_wire(entry.created_at, entry.event) for entry in reversed(opened)]
+
+
+def _read_opened(view: View, number: int, generation: int, sequence: int) -> tuple[int, RequestOpened]:
+    at, event = read_event(view, number, generation, sequence)
+    if not isinstance(event, RequestOpened):
+        raise unfit_event(number, generation, sequence, f"{event.type} where a request was to open")
+    return at, event
 
 
 def _to_wire(at: int, event: object) -> dict[str, object]:

@@ -91,7 +91,7 @@ def check_tables(store: Store) -> CheckReport:
     broken: list[Broken] = []
     for key in _threads_of(store, Table.THREADS):
         with store.view() as view:
-            if view.get(Table.THREADS, key) is None:
+            if len(key) != 8 or view.get(Table.THREADS, key) is None:
                 continue  # what its key is then, `_STRAYS` says
             checked = ThreadCheck(view, int.from_bytes(key, "big"), last_boot)
         threads, deleted, events = threads + (not checked.deleted), deleted + checked.deleted, events + checked.events
@@ -122,9 +122,10 @@ def _threads_of(store: Store, table: Table) -> Iterator[bytes]:
             return
         prefix = rows[0][0][:8]
         yield prefix
-        if prefix == b"\xff" * len(prefix):
+        if prefix == b"\xff" * 8:
             return
-        low = prefix_end(prefix)
+        # A key that is too short may be what those of many threads begin with.
+        low = prefix_end(prefix) if len(prefix) == 8 else prefix + b"\0"
 
 
 def _orphans(store: Store, table: Table) -> Iterator[Broken]:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from ..protocol.errors import CorruptRecord, ThreadNotFound
 from ..protocol.ids import check_id
+from .keys import journal_key, message_key
 from .pages import MessageReader
 from .reading import read_journal, read_thread, thread_number
 from .survey import survey_threads
+from .tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -108,7 +110,8 @@ def _read_events(store: Store, number: int, thread_id: str, done: int | None) ->
             events = read_journal(view, number, generation, after, head, _PAGE) if after < head else []
         for entry in events:
             after = entry.cursor.sequence
-            yield Exported(thread_id, after, _line(thread_id, entry.to_wire()))
+            key = journal_key(number, generation, after)
+            yield Exported(thread_id, after, _line(thread_id, entry.to_wire(), Table.JOURNAL, key))
         if not events:
             return
 
@@ -127,10 +130,18 @@ def _read_messages(store: Store, number: int, thread_id: str, done: int | None) 
             if place >= end:
                 return
             position = place + 1
-            yield Exported(thread_id, place, _line(thread_id, {"position": place, **message.model_dump()}))
+            key = message_key(number, 2 * message.depth + message.silent, place)
+            fields = {"position": place, **message.model_dump()}
+            yield Exported(thread_id, place, _line(thread_id, fields, Table.MESSAGES, key))
         if len(page) < _PAGE:
             return
 
 
-def _line(thread_id: str, fields: JsonObject) -> str:
-    return _encode({"thread_id": thread_id, **fields})
+def _line(thread_id: str, fields: JsonObject, table: Table, key: bytes) -> str:
+    try:
+        return _encode({"thread_id": thread_id, **fields})
+    except (TypeError, ValueError, RecursionError) as error:
+        name = table.name.lower()
+        raise CorruptRecord(
+            f"record {key.hex()} of table {name} is corrupt: what it leads to is no JSON", table=name, key=key.hex()
+        ) from error

@@ -36,7 +36,7 @@ def gap_keys(number: int, position: int) -> list[bytes]:
 def read_gaps(data: bytes | None, key: bytes) -> int:
     """Return a counter; 0 where there is no row. Raises: CorruptRecord."""
     count: Any = 0 if data is None else unpack(data, Table.MESSAGES, key)
-    if type(count) is not int or count < 0:
+    if type(count) is not int or not 0 <= count <= 1 << _SHIFTS[0]:
         raise CorruptRecord(
             f"record {key.hex()} of table messages is corrupt: not a number of gaps", table="messages", key=key.hex()
         )

@@ -27,9 +27,9 @@ from ..protocol.messages import Draft, Message, measured
 from ..protocol.values import JsonObject
 from .codec import unpack
 from .gaps import locate
-from .keys import id_part, journal_key, message_key, numbered, prefix_end, sequence_of, value_key
+from .keys import id_part, message_key, numbered, prefix_end, sequence_of, value_key
 from .page_bytes import PageBytes
-from .reading import decode_row, integers, read_event
+from .reading import UNFIT, decode_row, integers, read_event, unfit_event
 from .store import View
 from .tables import Table
 
@@ -180,9 +180,9 @@ class MessageReader:
             if row.sequence not in drafts:
                 shown = self._drafts(row, content)
                 drafts[row.sequence] = [one for one in shown if include_silent or not one.get("silent")]
-            return self._waiting(
-                drafts[row.sequence][rank], content, at, failed=row.sequence <= failed_through
-            )  # fmt: skip
+            if rank >= len(drafts[row.sequence]):
+                raise self._misplaced(row.sequence, content)
+            return self._waiting(drafts[row.sequence][rank], content, row.sequence, at, failed_through)
 
         if self._room is None:
             return [make(place) for place in places[:limit]]
@@ -196,8 +196,7 @@ class MessageReader:
         if place.position is not None:
             return self._joined(place.content, place.rank, place.joined, place.edited)
         at, content = self._content(place.content)
-        draft = self._draft(content, place)
-        return self._waiting(draft, content, at, failed=place.content <= failed_through)
+        return self._waiting(self._draft(content, place), content, place.content, at, failed_through)
 
     def _drafts(self, row: Row, content: InputQueued) -> list[Draft]:
         """Return the messages of a waiting row as they are now."""
@@ -211,7 +210,11 @@ class MessageReader:
         ]
 
     def _draft(self, content: InputQueued, place: Place) -> Draft:
-        return self._updated(place.edited) if place.edited else content.messages[place.rank]
+        if place.edited:
+            return self._updated(place.edited)
+        if place.rank >= len(content.messages):
+            raise self._misplaced(place.content, content)
+        return content.messages[place.rank]
 
     def _updated(self, sequence: int) -> Draft:
         _, event = self._event(sequence)
@@ -222,7 +225,7 @@ class MessageReader:
     def _place(self, message_id: str) -> Place | None:
         key = self._prefix + id_part(message_id)
         data = self._view.get(Table.MESSAGE_IDS, key)
-        return None if data is None else Place(*integers(data, 4, Table.MESSAGE_IDS, key, 5))
+        return None if data is None else Place(*integers(data, 4, Table.MESSAGE_IDS, key, 5, 3))
 
     def _event(self, sequence: int) -> tuple[int, Event]:
         found = self._events.get(sequence)
@@ -237,18 +240,19 @@ class MessageReader:
         return at, event
 
     def _misplaced(self, sequence: int, event: Event) -> CorruptRecord:
-        key = journal_key(self._number, self._generation, sequence)
-        return CorruptRecord(
-            f"record {key.hex()} of table journal is corrupt: {event.type} holds no such message",
-            table="journal",
-            key=key.hex(),
-        )
+        return unfit_event(self._number, self._generation, sequence, f"{event.type} holds no such message")
 
     def _message(self, key: bytes, data: bytes) -> Message:
         return self._joined(*integers(data, 3, Table.MESSAGES, key, 4))
 
     def _joined(self, content: int, rank: int, joined: int, edited: int = 0, draft: Draft | None = None) -> Message:
         """Return the record of a joined message: of what brought it, or of what it is now, or of what it is to be."""
+        try:
+            return self._record(content, rank, joined, edited, draft)
+        except UNFIT as error:
+            raise self._misplaced(edited or content, self._event(edited or content)[1]) from error
+
+    def _record(self, content: int, rank: int, joined: int, edited: int, draft: Draft | None) -> Message:
         at, event = self._event(content)
         if edited:
             draft = self._updated(edited)
@@ -273,11 +277,15 @@ class MessageReader:
             return event.messages[rank]
         raise self._misplaced(content, event)
 
-    def _waiting(self, draft: Draft, content: InputQueued, at: int, *, failed: bool) -> Message:
-        metadata = {**(draft.get("metadata") or {}), "queued": True, "queued_at": at}
-        if content.kind == "steer":
-            metadata["source"] = "steering"
-        return to_message({**draft, "metadata": metadata, "status": "failed" if failed else "pending"}, at)
+    def _waiting(self, draft: Draft, content: InputQueued, sequence: int, at: int, failed_through: int) -> Message:
+        try:
+            metadata = {**(draft.get("metadata") or {}), "queued": True, "queued_at": at}
+            if content.kind == "steer":
+                metadata["source"] = "steering"
+            status = "failed" if sequence <= failed_through else "pending"
+            return to_message({**draft, "metadata": metadata, "status": status}, at)
+        except UNFIT as error:
+            raise self._misplaced(sequence, content) from error
 
 
 def _size(item: Message | ExecutionRecord | None) -> int:
@@ -369,7 +377,9 @@ def _record(
     if started > through:
         return None
     at, start = read_event(view, number, generation, started)
-    assert isinstance(start, ExecutionStarted), start
+    if not isinstance(start, ExecutionStarted):
+        raise unfit_event(number, generation, started, f"{start.type} where an execution was to start")
     last = read_event(view, number, generation, ended)[1] if 0 < ended <= through else None
-    assert last is None or isinstance(last, ExecutionFinished | ExecutionLost), last
+    if not (last is None or isinstance(last, ExecutionFinished | ExecutionLost)):
+        raise unfit_event(number, generation, ended, f"{last.type} where an execution was to end")
     return record_of(start, at, last, live_id)

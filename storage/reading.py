@@ -6,27 +6,40 @@ Every function takes a view, so that one decision's look-ups see one state of th
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ..protocol.cursors import Cursor
 from ..protocol.errors import CorruptRecord
 from ..protocol.events import Event, InputQueued, JournalEvent
 from ..protocol.facts import Facts
 from ..protocol.inbox import Row
-from ..protocol.limits import BATCH_BYTES_MAX, ROWS_READ_MAX
+from ..protocol.limits import BATCH_BYTES_MAX, MESSAGES_PER_INPUT_MAX, ROWS_READ_MAX
 from ..protocol.recorded import receipt_of
 from ..protocol.triggers import Prior, Standing
 from .codec import VERSION, decode_event, decode_facts, unpack
 from .encoding import REQUEST_ENDS
 from .head import HEAD_SIZE, Head, unpack_head
-from .keys import id_part, inbox_key, journal_key, numbered, open_key, prefix_end, request_key, sequence_of
+from .keys import (
+    RANKED_KEY,
+    id_part,
+    inbox_key,
+    journal_key,
+    numbered,
+    open_key,
+    prefix_end,
+    request_key,
+    sequence_of,
+)
 from .store import View
 from .tables import Table
 
 __all__ = [
-    "ReceiptRow", "read_content", "read_event", "read_journal", "read_open", "read_prior", "read_receipt", "read_request",
-    "read_row", "read_rows", "read_thread", "thread_number",
+    "UNFIT", "ReceiptRow", "read_content", "read_event", "read_journal", "read_open", "read_prior", "read_receipt", "read_request",
+    "read_row", "read_rows", "read_thread", "thread_number", "unfit_event",
 ]  # fmt: skip
+
+# What the insides of an event raise that are not what their places ask for: they are checked when they are used.
+UNFIT: Final = (LookupError, TypeError, ValueError, AttributeError)
 
 
 class ReceiptRow(NamedTuple):
@@ -42,16 +55,24 @@ def _corrupt(table: Table, key: bytes, why: str) -> CorruptRecord:
     return CorruptRecord(f"record {key.hex()} of table {name} is corrupt: {why}", table=name, key=key.hex())
 
 
-def integers(data: bytes, count: int, table: Table, key: bytes, most: int = 0) -> list[Any]:
-    """Return a record that is a list of `count` integers or nulls, or of up to `most`. Raises: CorruptRecord."""
+def integers(data: bytes, count: int, table: Table, key: bytes, most: int = 0, null_at: int | None = None) -> list[Any]:
+    """Return a record that is a list of `count` places, or of up to `most`: sequences, ranks and positions.
+
+    Raises:
+        CorruptRecord: it is none, or a null stands elsewhere than at `null_at`.
+    """
     record = unpack(data, table, key)
-    if (
-        not isinstance(record, list)
-        or not count <= len(record) <= max(count, most)
-        or not all(item is None or type(item) is int for item in record)
-    ):
+    if not isinstance(record, list) or not count <= len(record) <= max(count, most):
         raise _corrupt(table, key, f"not {count} numbers")
+    for at, item in enumerate(record):
+        if not _is_place(item) and (item is not None or at != null_at):
+            raise _corrupt(table, key, f"not {count} numbers")
     return record
+
+
+def _is_place(item: object) -> bool:
+    # What is within these bounds fits into every key.
+    return type(item) is int and 0 <= item < 1 << 63
 
 
 def thread_number(view: View, thread_id: str) -> int | None:
@@ -85,6 +106,11 @@ def read_event(view: View, number: int, generation: int, sequence: int) -> tuple
     if data is None:
         raise _corrupt(Table.JOURNAL, key, "missing")
     return decode_event(data, key)
+
+
+def unfit_event(number: int, generation: int, sequence: int, why: str) -> CorruptRecord:
+    """Return the error about an event that decodes and is not what leads to it says."""
+    return _corrupt(Table.JOURNAL, journal_key(number, generation, sequence), why)
 
 
 def read_content(view: View, number: int, generation: int, sequence: int) -> InputQueued:
@@ -122,7 +148,10 @@ def read_prior(view: View, number: int, generation: int, given: str) -> Prior | 
     if row is None:
         return None
     at, event = read_event(view, number, generation, row.sequence)
-    return Prior(getattr(event, "digest", None), receipt_of(event, at))
+    try:
+        return Prior(getattr(event, "digest", None), receipt_of(event, at))
+    except UNFIT as error:
+        raise unfit_event(number, generation, row.sequence, f"{event.type} gives no receipt") from error
 
 
 def read_request(view: View, number: int, request_id: str) -> Standing | None:
@@ -150,7 +179,14 @@ def decode_row(key: bytes, data: bytes) -> Row:
     ):
         raise _corrupt(Table.INBOX, key, "not a row")
     _, kind, input_id, execution_id, messages, silent, size, timeout, *more = record
-    if not isinstance(input_id, str) or not all(type(item) is int for item in (messages, silent, size)):
+    if (
+        not isinstance(input_id, str)
+        or not (execution_id is None or isinstance(execution_id, str))
+        or not all(map(_is_place, (messages, silent, size)))
+        or not silent <= messages <= MESSAGES_PER_INPUT_MAX
+        or not (timeout is None or type(timeout) in (int, float))
+        or len(key) != RANKED_KEY.size
+    ):
         raise _corrupt(Table.INBOX, key, "not a row")
     edits = _decode_edits(key, more[0]) if more else ()
     return Row(sequence_of(key), kind, input_id, execution_id, messages, silent, size, key[8] == 0, timeout, edits)
@@ -158,7 +194,7 @@ def decode_row(key: bytes, data: bytes) -> Row:
 
 def _decode_edits(key: bytes, stored: object) -> tuple[tuple[int, int], ...]:
     if not isinstance(stored, list) or not all(
-        isinstance(edit, list) and len(edit) == 2 and all(type(item) is int for item in edit) for edit in stored
+        isinstance(edit, list) and len(edit) == 2 and all(map(_is_place, edit)) for edit in stored
     ):
         raise _corrupt(Table.INBOX, key, "not a row")
     return tuple((rank, sequence) for rank, sequence in stored)
@@ -201,4 +237,13 @@ def read_row(view: View, number: int, content: InputQueued, sequence: int) -> Ro
 def read_open(view: View, number: int, kind: bytes) -> list[Any]:
     """Return what is open of one kind: `[call_id, sequence]`, `[request_id, sequence]` or `[group, start_time]`."""
     prefix = numbered(number) + kind
-    return [unpack(data, Table.OPEN, key) for key, data in view.scan(Table.OPEN, prefix, prefix_end(prefix))]
+    found = []
+    for key, data in view.scan(Table.OPEN, prefix, prefix_end(prefix)):
+        pair = unpack(data, Table.OPEN, key)
+        if not isinstance(pair, list) or len(pair) != 2 or not _is_place(pair[1]):
+            raise _corrupt(Table.OPEN, key, "not what is open")
+        # Nobody must take a group of 0 or 1 for one that may be killed.
+        if not (type(pair[0]) is int and 1 < pair[0] < 1 << 31 if kind == b"p" else isinstance(pair[0], str)):
+            raise _corrupt(Table.OPEN, key, "not what is open")
+        found.append(pair)
+    return found

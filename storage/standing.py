@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ..protocol.message_edits import Found
 from .keys import inbox_key, sequence_of
 from .pages import MessageReader, Place
-from .reading import decode_row, integers
+from .reading import UNFIT, decode_row, integers
 from .tables import Table
 
 if TYPE_CHECKING:
@@ -28,11 +28,16 @@ class StandingReader(MessageReader):
         place = self._place(message_id)
         if place is None:
             return None
-        if place.position is not None:
-            return self._stands_in_history(place, classes)
+        try:
+            if place.position is not None:
+                return self._stands_in_history(place, classes)
+            return self._stands_in_inbox(place, failed_through)
+        except UNFIT as error:
+            raise self._misplaced(place.content, self._event(place.content)[1]) from error
+
+    def _stands_in_inbox(self, place: Place, failed_through: int) -> Found:
         at, content = self._content(place.content)
         row = self._row(place.content, content)
-        failed = place.content <= failed_through
         draft = self._draft(content, place)
         messages = list(content.messages)
         for rank, edited in row.edits:
@@ -40,7 +45,7 @@ class StandingReader(MessageReader):
         return Found(
             draft,
             list(place[:4]),
-            lambda draft: self._waiting(draft, content, at, failed=failed),
+            lambda draft: self._waiting(draft, content, place.content, at, failed_through),
             row=row,
             content=(at, content.model_copy(update={"messages": messages})),
         )

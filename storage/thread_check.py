@@ -61,6 +61,8 @@ class ThreadCheck:
             self._check(last_boot)
         except CorruptRecord as error:
             self._note_error(error)
+        except Exception as error:  # noqa: BLE001 - whatever a damaged record leads to, the other threads are judged
+            self._note(Table.THREADS, self._prefix, f"it cannot be judged to its end: {error!r}")
 
     def _note(self, table: int, key: bytes, why: str) -> None:
         self.broken.append(Broken(Table(table).name.lower(), key.hex(), self._number, why))

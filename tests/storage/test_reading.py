@@ -174,6 +174,17 @@ def test_what_is_open_is_listed_by_kind(view: Rows) -> None:
     assert read_open(view, number, b"x") == []
 
 
+@pytest.mark.parametrize("kind", [b"c", b"r", b"p"])
+@pytest.mark.parametrize("pair", [7, [1], ["a", "b"], ["a", -1], [None, 1], [1, 2], [-5, 2], {"a": 1}], ids=str)
+def test_what_is_open_and_does_not_decode_is_named(view: Rows, kind: bytes, pair: object) -> None:
+    key = numbered(full(view)) + kind + b"damaged"
+    view.tables[Table.OPEN][key] = pack(pair)
+    with pytest.raises(CorruptRecord) as refused:
+        read_open(view, full(view), kind)
+
+    assert refused.value.details == {"table": "open", "key": key.hex()}
+
+
 def test_what_became_of_a_request_is_found_under_its_id(view: Rows) -> None:
     number = full(view)
     asked = ["r-1", "r-resolved", "r-expired", "r-abandoned", "r", "i-1"]
@@ -194,16 +205,22 @@ def test_an_end_of_a_request_that_is_none_is_corrupt(view: Rows) -> None:
     assert caught.value.details == {"table": "receipts", "key": key.hex()}
 
 
-@pytest.mark.parametrize("record", [[1], [1, "2"], [1, 2, 3], [1, True], {1: 2}, "ab", None])
-def test_a_record_of_numbers_is_as_many_numbers_as_it_should_be(record: object) -> None:
-    assert integers(pack([1, None]), 2, Table.RECEIPTS, b"k") == [1, None]
+@pytest.mark.parametrize(
+    "record",
+    [[1], [1, "2"], [1, 2, 3], [1, True], [1, -1], [1, 1 << 63], [1, None], {1: 2}, "ab", None],
+)
+def test_a_record_of_numbers_is_as_many_places_as_it_should_be(record: object) -> None:
+    assert integers(pack([0, (1 << 63) - 1]), 2, Table.RECEIPTS, b"k") == [0, (1 << 63) - 1]
+    assert integers(pack([1, None]), 2, Table.RECEIPTS, b"k", null_at=1) == [1, None]
     with pytest.raises(CorruptRecord):
         integers(pack(record), 2, Table.RECEIPTS, b"k")
 
 
 @pytest.mark.parametrize(
     "damage", [b"", b"\xc1", pack([]), pack([1] * 8), pack([1, "post", "i", None, 1, 0, 9, None]),
-        pack([2, "submit", "i", None, 1, 0, 9, None])]
+        pack([2, "submit", "i", None, 1, 0, 9, None]), pack([1, "submit", "i", None, 1 << 62, 0, 9, None]),
+        pack([1, "submit", "i", None, 1, 2, 9, None]), pack([1, "submit", "i", None, -1, 0, 9, None]),
+        pack([1, "submit", "i", 7, 1, 0, 9, None]), pack([1, "submit", "i", None, 1, 0, 9, "soon"])]
 )  # fmt: skip
 def test_a_row_that_does_not_decode_is_named(view: Rows, damage: bytes) -> None:
     number = full(view)
