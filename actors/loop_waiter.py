@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from types import NoneType
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from .burst import burst_for
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from contextvars import Context
 
 __all__ = ["LoopWaiter"]
+
+
+_BECOME: Final[Any] = object.__dict__["__class__"].__set__  # makes an object one of another class
 
 
 class LoopWaiter:
@@ -48,7 +51,7 @@ class LoopWaiter:
     def _wake(self) -> None:
         callback = self._callback
         if callback is None:
-            self.__class__ = _Early
+            _BECOME(self, _Early)
         else:
             self._callback = _over  # it may be woken once more
             self._context.run(callback, self)
@@ -66,13 +69,27 @@ class LoopWaiter:
         if callback is None or callback is _over:
             return False
         self._words = msg
-        self.__class__ = _Cancelled
+        _BECOME(self, _Cancelled)
         self._callback = _over
         self._loop.call_soon(callback, self, context=self._context)
         return True
 
     # A result of None, from a callable of C: every task asks every one.
     result: ClassVar[Callable[[], None]] = NoneType
+
+    # What others ask of the future that a task waits for: anyio, so as to cancel it once and not while it is being stepped.
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return asyncio.Future
+
+    def done(self) -> bool:
+        """Say whether the task was woken or cancelled."""
+        return self._callback is _over
+
+    def cancelled(self) -> bool:
+        """Say whether the task was cancelled."""
+        return False
 
 
 # What is not common makes a waiter another one, so that the common one need not look whether it is.
@@ -86,6 +103,9 @@ class _Early(LoopWaiter):
     def add_done_callback(self, callback: Callable[[LoopWaiter], object], *, context: Context) -> None:
         self._loop.call_soon(callback, self, context=context)
 
+    def done(self) -> bool:
+        return True
+
 
 class _Cancelled(LoopWaiter):
     """What a waiter becomes whose task was cancelled."""
@@ -95,6 +115,9 @@ class _Cancelled(LoopWaiter):
     def result(self) -> None:
         words = self._words
         raise asyncio.CancelledError() if words is None else asyncio.CancelledError(words)
+
+    def cancelled(self) -> bool:
+        return True
 
 
 def _over(_waiter: object) -> None:

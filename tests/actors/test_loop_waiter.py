@@ -263,3 +263,60 @@ def test_a_waiter_that_no_task_has_taken_is_not_cancelled() -> None:
         return [before, waiter.cancel(), waiter.cancel("again")]
 
     assert asyncio.run(main()) == [False, True, False]
+
+
+def test_two_limits_that_are_over_at_once_cancel_a_task_once(run: Any) -> None:
+    """As with a future: the scope sees that the other limit's cancellation is on its way, and comes after it."""
+
+    async def main(waited: Awaitable[object]) -> list[object]:
+        loop = asyncio.get_running_loop()
+        task = asyncio.current_task()
+        assert task is not None
+        seen: list[object] = []
+        with anyio.CancelScope() as scope:
+            try:
+                async with asyncio.timeout(None) as limit:
+                    loop.call_soon(limit.reschedule, 0)
+                    loop.call_soon(loop.call_soon, scope.cancel)
+                    await waited
+            except TimeoutError:
+                seen.append("timed out")
+            await anyio.sleep(GUARD)
+        return [*seen, scope.cancelled_caught, task.cancelling()]
+
+    async def with_a_future() -> list[object]:
+        return await main(asyncio.get_running_loop().create_future())
+
+    assert run(with_a_future()) == ["timed out", True, 0]
+    assert run(main(Reply())) == ["timed out", True, 0]
+
+
+def test_who_looks_at_what_a_task_waits_for_finds_a_future(run: Any) -> None:
+    async def main() -> list[object]:
+        reply: Reply[int] = Reply()
+        task = asyncio.ensure_future(waits_for(reply))
+        await anyio.wait_all_tasks_blocked()
+        info = next(info for info in anyio.get_running_tasks() if info.id == id(task))
+        seen: list[object] = [info.has_pending_cancellation()]
+        task.cancel()
+        seen.append(info.has_pending_cancellation())
+        await asyncio.wait([task])
+        return seen
+
+    assert run(main()) == [False, True]
+
+
+def test_a_waiter_says_whether_it_is_over() -> None:
+    async def main() -> list[tuple[bool, bool]]:
+        loop = asyncio.get_running_loop()
+        early, woken, cancelled = (LoopWaiter(loop) for _ in range(3))
+        for waiter in (woken, cancelled):
+            waiter.add_done_callback(lambda _: None, context=contextvars.copy_context())
+        before = [(waiter.done(), waiter.cancelled()) for waiter in (early, woken, cancelled)]
+        early(None)
+        woken(None)
+        cancelled.cancel()
+        await asyncio.sleep(0)
+        return [*before, *((waiter.done(), waiter.cancelled()) for waiter in (early, woken, cancelled))]
+
+    assert asyncio.run(main()) == [(False, False)] * 3 + [(True, False), (True, False), (True, True)]
