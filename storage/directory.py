@@ -11,13 +11,12 @@ import lmdb
 from ..protocol.errors import InvalidInput, NotAStore, shorten
 from .lmdb_errors import open_error
 from .meta_pages import check_length
-from .owner import OWNER_FILE
+from .owner import DATA_FILE, OWNER_FILE
 from .schema import open_tables
 from .tables import Table
 
 __all__ = ["DATA_FILE", "LOCK_FILE", "check_directory", "check_store", "store_path"]
 
-DATA_FILE: Final = "data.mdb"
 LOCK_FILE: Final = "lock.mdb"
 _OURS: Final = frozenset({OWNER_FILE, DATA_FILE, LOCK_FILE})
 # mkfs makes lost+found; a file system of its own is a fine place for a store.
@@ -92,8 +91,10 @@ def check_store(directory: Path) -> None:
 
 def _refuse_file(directory: Path) -> None:
     # The system's own word for it is "File exists", of whatever stands in the way.
-    if directory.exists() and not directory.is_dir():
-        raise NotAStore(f"{directory} is a file and no directory", path=str(directory))
+    if directory.is_dir() or not os.path.lexists(directory):
+        return
+    what = "a file and no directory" if directory.exists() else "a link that leads nowhere"
+    raise NotAStore(f"{directory} is {what}", path=str(directory))
 
 
 def _probe(directory: Path) -> None:

@@ -55,6 +55,14 @@ def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
     assert snapshot(tmp_path) == {"file": b"text"}
 
 
+def test_a_link_that_leads_nowhere_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+
+    for read_only in (False, True):
+        with pytest.raises(NotAStore, match="a link that leads nowhere"):
+            LmdbStore(tmp_path / "link", read_only=read_only).open()
+
+
 def test_who_only_reads_is_told_whether_the_directory_or_the_store_is_missing(tmp_path: Path) -> None:
     with pytest.raises(NotAStore, match="holds no store yet"):
         LmdbStore(tmp_path, read_only=True).open()

@@ -21,6 +21,7 @@ from treadle.storage.owner import OWNER_FILE, OwnerLock, last_owner
 from .driving import PATIENCE_S, Process, run
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 HOLD = """
@@ -79,12 +80,41 @@ def test_the_lock_can_be_taken_again_after_its_release_and_the_file_names_the_ne
     assert (tmp_path / OWNER_FILE).stat().st_size == 512
 
 
+def by_another_lock_file(directory: Path) -> Path:
+    (directory / OWNER_FILE).unlink()
+    return directory
+
+
+def by_a_hard_link(directory: Path) -> Path:
+    other = directory / "other"
+    other.mkdir()
+    (other / "data.mdb").hardlink_to(directory / "data.mdb")
+    return other
+
+
+@pytest.mark.parametrize("way", [by_another_lock_file, by_a_hard_link])
+def test_nobody_gets_in_beside_an_owner(tmp_path: Path, way: Callable[[Path], Path]) -> None:
+    with Process(HOLD, tmp_path) as holder:
+        assert holder.line() == "held"
+        other = way(tmp_path)
+        for path in (other, other):  # a refusal leaves nothing locked
+            with pytest.raises(StoreInUse, match=r"data\.mdb is owned by another process"):
+                OwnerLock(path).acquire("a" * 32)
+
+    lock = OwnerLock(other)
+    lock.acquire("a" * 32)
+    with pytest.raises(StoreInUse, match=f"data.mdb is owned by this process, {os.getpid()}"):
+        OwnerLock(way(other)).acquire("b" * 32)
+    lock.release()
+
+
 def test_an_executed_program_does_not_inherit_the_lock(tmp_path: Path) -> None:
     lock = OwnerLock(tmp_path)
     lock.acquire("a" * 32)
 
-    assert lock._file is not None
-    assert not os.get_inheritable(lock._file)
+    for file in (lock._file, lock._data):
+        assert file is not None
+        assert not os.get_inheritable(file)
     lock.release()
 
 
