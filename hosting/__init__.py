@@ -49,4 +49,10 @@ def __getattr__(name: str) -> object:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{place}"), name)
+    try:
+        return getattr(import_module(f"{__name__}.{place}"), name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "treadle":
+            raise
+        why = f"{__name__}.{name} needs more packages: pip install 'treadle[serve]' ({error})"
+        raise ModuleNotFoundError(why, name=error.name, path=error.path) from error
