@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import WouldBlock
-from .reply import Reply, blocking_forbidden
+from .reply import Reply, blocking_forbidden, current_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 __all__ = ["apart", "awaited_apart", "runs_loop"]
 
 
-def apart(call: Callable[[], None], undo: Callable[[], None] | None = None, *, needs_runtime: bool = False) -> None:
+def apart(call: Callable[[], None], undo: Callable[[], None] | None = None, *, needs: object = None) -> None:
     """Run a call whole, and raise what it raises; blocks. Where the wait for it is interrupted, the call goes on.
 
     Args:
         undo: run, and waited for, after a call that succeeds all the same once its wait was interrupted.
-        needs_runtime: the call waits for the workers of a runtime, so none of these may make it.
+        needs: the parts of a runtime whose workers and bodies the call waits for, so that none of these may make it.
 
     Raises:
         WouldBlock: one of them does.
     """
-    if needs_runtime and blocking_forbidden():
+    if needs is not None and (blocking_forbidden() or _runs_a_body_of(needs)):
         raise WouldBlock("close() on a worker of the runtime would wait for itself; await aclose(), or close elsewhere")
     if threading.current_thread() is not threading.main_thread():
         call()  # signals come to the main one only
@@ -60,6 +60,12 @@ async def awaited_apart(call: Callable[[], None], undo: Callable[[], None] | Non
             back.start()
             await back.done
         raise
+
+
+def _runs_a_body_of(services: object) -> bool:
+    """Say whether this is the code of an execution that goes on: a plain function's worker, or what it handed on."""
+    body = current_body.get()
+    return getattr(body, "services", None) is services and not getattr(body, "fenced", True)
 
 
 def runs_loop() -> bool:

@@ -217,7 +217,7 @@ class Runtime:
         """
         if self._closer is not None and (self._closer == threading.get_ident() or runs_loop()):
             return
-        apart(lambda: self._close(drain_timeout), needs_runtime=True)
+        apart(lambda: self._close(drain_timeout), needs=self._services)
 
     def _give_up(self) -> None:
         self._close(0)

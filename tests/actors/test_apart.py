@@ -103,6 +103,23 @@ def test_no_worker_of_the_runtime_can_close_it_and_wait_for_itself(store: Memory
         assert hosted.ready() == (True, [])
 
 
+def test_a_plain_function_can_close_another_runtime_and_not_the_one_that_waits_for_it(store: MemoryStore) -> None:
+    """It would be waited for until it is interrupted, and then for its grace, which it cannot end."""
+
+    @agent
+    def closes(state: ThreadState) -> None:
+        with pytest.raises(WouldBlock):
+            hosted.close()
+        other.close()
+
+    with Runtime(MemoryStore(), agents=[]) as other, Runtime(store, agents=[closes]) as hosted:
+        thread = hosted.create_thread(closes).result(GUARD_S)
+        ended = thread.wait(thread.submit("go").result(GUARD_S)).result(GUARD_S)
+        assert (ended.status, ended.error) == ("succeeded", None)
+        assert hosted.ready() == (True, [])
+        assert not other.ready()[0]
+
+
 def test_a_close_that_is_interrupted_goes_on_and_the_next_one_waits_for_it(store: MemoryStore) -> None:
     puppet, clock = Puppet(), FakeClock()
     hosted = Runtime(store, agents=[puppet], clock=clock).open()
