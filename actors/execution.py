@@ -191,7 +191,7 @@ class Execution(OwnThread):
             beside.stopped = True
 
     def sleep(self, seconds: float) -> Reply[None]:
-        """Return a reply that is there after `seconds` on the runtime's clock, or ends with ExecutionCancelled before."""
+        """Return a reply that is there after `seconds` on the runtime's clock; an interrupt, or the end, ends it before."""
         reply: Reply[None] = Reply()
         try:
             self.enlist(reply)
@@ -338,7 +338,8 @@ class Execution(OwnThread):
                 return
             waits, beside.waits = beside.waits, set()
         for reply in waits:
-            reply.fail(self.cancelled())
+            reply.fail(self.interruption() or ExecutionFenced(self.id))
+            reply.error()  # a body may give a wait up: that nobody takes this one is no failure to be logged
 
     def fence(self) -> list[object]:
         """Let nothing have an effect any more, and return what is owned, last first."""
@@ -352,6 +353,8 @@ class Execution(OwnThread):
             beside.requests.fence()
         if beside.calls is not None:
             beside.calls.fence()
+        if beside.waits:
+            self._end_waits()  # a sleep that was given up would keep all of this until its time comes
         return owned[::-1]
 
     def orphan(self) -> None:

@@ -183,7 +183,7 @@ class ThreadState(ThreadMessages, ThreadVariables, ThreadTools, ThreadLogs):
         Returns:
             A reply after that time. Fails with:
             InvalidInput: `invalid_value`, or `no_active_execution` at rest.
-            ExecutionCancelled: the execution is or was interrupted.
+            ExecutionCancelled, ExecutionFenced: the execution was interrupted, or is over.
         """
         # `type` on purpose: True is no number of seconds.
         if type(seconds) not in {int, float} or not 0 <= seconds <= SECONDS_MAX:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -189,6 +190,23 @@ def test_a_sleep_is_on_the_clock_of_the_runtime_and_leaves_no_timer(on: Stage, t
     puppet.returns()
     on.settle()
     assert on.clock.pending() == timers
+
+
+def test_a_sleep_that_was_given_up_ends_with_its_execution(
+    on: Stage, thread: Thread, puppet: Puppet, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else its timer would keep all that the execution was until the time comes."""
+    started(on, thread)
+    timers = on.clock.pending()
+    given_up, awaited = puppet.execution.sleep(86_400), puppet.execution.sleep(86_400)
+    puppet.returns()
+    on.settle()
+
+    assert on.clock.pending() == timers
+    assert isinstance(awaited.error(), ExecutionFenced)
+    del given_up
+    gc.collect()
+    assert "Nobody took" not in caplog.text
 
 
 def test_a_stop_keeps_its_first_reason_and_no_further_pass_begins(on: Stage, thread: Thread, puppet: Puppet) -> None:
