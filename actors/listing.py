@@ -1,6 +1,7 @@
 """Owns the list of threads: pages by creation, by activity, by user. Wakes no actor.
 
-A page costs the page, and what its filters pass over; a user's threads by activity cost the threads of that user.
+A page costs the page, and what its filters pass over; a user's threads by activity cost the threads of that user, and
+running threads cost those with work.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ..protocol.facts import Facts
 from ..protocol.ids import check_id
 from ..protocol.limits import PAGE_DEFAULT, PAGE_MAX
 from ..storage.codec import decode_facts
+from ..storage.encoding import WORK_RUNNING
 from ..storage.head import HEAD_SIZE, unpack_head
 from ..storage.keys import numbered, prefix_end, user_key_prefix
 from ..storage.tables import Table
@@ -20,6 +22,8 @@ from .reads import check_number
 from .snapshot import Snapshot, at_rest
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ..protocol.status import RunState, ThreadStatus
     from ..storage.store import Store, View
     from .directory import Entry
@@ -81,7 +85,11 @@ def list_threads(
     start = _cursor(after)
     found: list[ThreadSummary] = []
     unreadable: dict[int, str] = {}
-    ranked = None if user is None or order == "created" else _rank(services.store, user, start, unreadable)
+    ranked = None
+    if state == "running":
+        ranked = _rank_running(services, order, start, unreadable)
+    elif user is not None and order == "activity":
+        ranked = _rank(services.store, user, start, unreadable)
     while True:
         with services.store.view() as view:
             rows = _rows(view, user, order, start) if ranked is None else _take(ranked)
@@ -135,22 +143,55 @@ def _rank(store: Store, user: str, start: int | None, unreadable: dict[int, str]
     while True:
         with store.view() as view:
             rows = _rows(view, user, "created", after)
-            for place, number in rows:
-                after = place
-                key = numbered(number)
-                row = view.get(Table.THREADS, key)
-                if row is None:
-                    continue
-                try:
-                    change = unpack_head(row, key).change
-                except CorruptRecord as error:
-                    unreadable[number] = str(error)
-                    continue
-                if start is None or change < start:
-                    places.append((change, number))
+            places += _by_activity(view, (number for _, number in rows), start, unreadable)
         if len(rows) < _SCAN:
             places.sort()
             return places
+        after = rows[-1][0]
+
+
+def _by_activity(
+    view: View, numbers: Iterable[int], start: int | None, unreadable: dict[int, str]
+) -> list[tuple[int, int]]:
+    places: list[tuple[int, int]] = []
+    for number in numbers:
+        key = numbered(number)
+        row = view.get(Table.THREADS, key)
+        if row is None:
+            continue
+        try:
+            change = unpack_head(row, key).change
+        except CorruptRecord as error:
+            unreadable[number] = str(error)
+            continue
+        if start is None or change < start:
+            places.append((change, number))
+    return places
+
+
+def _rank_running(
+    services: Services, order: str, start: int | None, unreadable: dict[int, str]
+) -> list[tuple[int, int]]:
+    """Return (place, thread number) of all threads behind a place that may show as running, the first one last."""
+    # By the index of work. An end that is stored and not published is there no more, and its thread still shows as running.
+    numbers = {live.entry.number for live in list(services.running.values())}
+    low = b""
+    while True:
+        with services.store.view() as view:
+            rows = view.scan(Table.WORK, low, None, limit=_SCAN)
+        numbers.update(int.from_bytes(key, "big") for key, kind in rows if kind == WORK_RUNNING)
+        if len(rows) < _SCAN:
+            break
+        low = numbered(int.from_bytes(rows[-1][0], "big") + 1)
+    if order == "created":
+        return sorted(((number, number) for number in numbers if start is None or number > start), reverse=True)
+    places: list[tuple[int, int]] = []
+    left = sorted(numbers)
+    while left:
+        with services.store.view() as view:
+            places += _by_activity(view, left[-_SCAN:], start, unreadable)
+        del left[-_SCAN:]
+    return sorted(places)
 
 
 def _take(ranked: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -130,6 +130,45 @@ def test_a_users_threads_by_activity_cost_no_reads_of_other_users_threads(
     assert costs[0] == costs[1]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 5])
+@pytest.mark.parametrize("scan", [1, 2, 256])
+def test_running_threads_come_in_either_order(
+    on: Stage, limit: int, scan: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "_SCAN", scan)
+    for moved in ("t7", "t2", "t4", "t5"):
+        on.ask(on.runtime.thread(moved).submit("go"))
+    on.ask(on.runtime.thread("t1").stop())
+    on.ask(on.runtime.thread("t1").queue_message("it waits, which is work too"))
+
+    assert ids(on, state="running", limit=limit) == ["t2", "t4", "t5", "t7"]
+    assert ids(on, state="running", limit=limit, order="activity") == ["t5", "t4", "t2", "t7"]
+    assert ids(on, state="running", limit=limit, agent="a", user_id="u1") == ["t4"]
+
+
+def test_running_threads_cost_no_reads_of_those_at_rest(on: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    on.ask(on.runtime.thread("t4").submit("go"))
+    whole = on.store.view
+    reads: list[bytes] = []
+    monkeypatch.setattr(on.store, "view", lambda: CountedView(whole(), reads))
+    for order in ("created", "activity"):
+        reads.clear()
+        assert ids(on, state="running", order=order) == ["t4"]
+        assert len(reads) <= 4
+
+
+def test_a_thread_is_listed_as_running_until_its_end_is_published(on: Stage) -> None:
+    on.ask(on.runtime.thread("t4").submit("go"))
+    on.settle()
+    on.agents[0].returns()  # type: ignore[attr-defined]
+    on.act()
+    on.store.step()  # FINISH is in the store, and its actor has not been told
+    assert on.runtime.thread("t4").status().result().state == "running"
+    assert ids(on, state="running") == ["t4"]
+    on.settle()
+    assert ids(on, state="running") == []
+
+
 def test_the_state_is_what_is_published_and_its_change_is_activity(on: Stage) -> None:
     thread = on.runtime.thread("t4")
     reply = thread.submit("go")
