@@ -17,19 +17,24 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from ..protocol.errors import CorruptRecord, TreadleError
 from .codec import decode_facts
+from .directory import DATA_FILE
 from .head import HEAD_SIZE, unpack_head
 from .keys import numbered, prefix_end, user_key
+from .lmdb_errors import open_error
 from .lmdb_store import LmdbStore, open_here
+from .meta_pages import check_pages
 from .schema import BOOT_KEY, unpack_boot
 from .store import View
 from .tables import Table
 from .thread_check import OWN, Broken, ThreadCheck
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ..protocol.facts import Facts
     from .store import Store
 
-__all__ = ["CheckReport", "check", "check_tables", "main"]
+__all__ = ["CheckReport", "check", "check_tables", "main", "refuse_damage"]
 
 _PAGE: Final = 1_000
 _Leads: TypeAlias = Callable[[View, bytes, bytes], str | None]
@@ -69,17 +74,27 @@ def check(path: str | os.PathLike[str]) -> CheckReport:
 
     Raises:
         InvalidInput: `invalid_path`; it is no path.
-        NotAStore, SchemaTooNew, CorruptRecord, StoreFailed: it cannot be read as a store at all.
+        NotAStore, SchemaTooNew, CorruptRecord, StoreFailed: it cannot be read as a store at all; or pages of its file are
+            damaged, which LMDB would end the process for.
     """
     owner = open_here(path)
     if owner is not None:
         return check_tables(owner)
     store = LmdbStore(path, read_only=True)
+    refuse_damage(store.path)
     store.open()
     try:
         return check_tables(store)
     finally:
         store.close()
+
+
+def refuse_damage(directory: Path) -> None:
+    """Read the pages of a store that is not open here, as bytes. Raises: CorruptRecord, StoreFailed, NotAStore."""
+    try:
+        check_pages(directory / DATA_FILE)
+    except OSError as error:
+        raise open_error(directory, error) from error
 
 
 def check_tables(store: Store) -> CheckReport:

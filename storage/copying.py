@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..protocol.errors import CorruptRecord, InvalidInput, NotAStore, StoreInUse
-from .check import check
+from .check import check, refuse_damage
 from .directory import DATA_FILE, check_store, store_path
 from .half_made import HalfMade, sync_directory
 from .lmdb_errors import copy_error, open_error
@@ -80,6 +80,7 @@ def backup(path: str | os.PathLike[str], target: str | os.PathLike[str], *, brok
             path=str(directory),
             holder="this process",
         )
+    refuse_damage(directory)
     check_store(directory)
     with HalfMade(goal.with_name(f".{goal.name}.partial")) as made:
         try:
@@ -110,6 +111,8 @@ def compact(path: str | os.PathLike[str]) -> CompactReport:
         InvalidInput, NotAStore, SchemaTooNew, StorageFull, StoreFailed: see each; the store is as it was.
     """
     directory = store_path(path)
+    if open_here(directory) is None:
+        refuse_damage(directory)
     check_store(directory)
     owner = OwnerLock(directory)
     owner.acquire(uuid.uuid4().hex)

@@ -1,7 +1,8 @@
 """Owns what the meta pages of a data file say: is it as long as what it holds, where does it count. Never maps it.
 
 LMDB reads through a map, and touching a page beyond the end of the file ends the process by SIGBUS: no error could be
-caught. So a file that a copy or a full disk has cut short must be found before it is mapped.
+caught. So a file that a copy or a full disk has cut short must be found before it is mapped. A page that is none, of
+zeros say, ends the process by LMDB's own assertion; to find one takes a walk through all pages.
 
 The layout is that of LMDB 0.9 on a 64-bit system, in the machine's own byte order: two meta pages stand first, written
 in turn, and the one with the higher transaction counts.
@@ -20,7 +21,7 @@ from ..protocol.errors import CorruptRecord
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["check_length", "count_on", "last_transaction"]
+__all__ = ["check_length", "check_pages", "count_on", "last_transaction"]
 
 # The page's header: number, pad, flags, two bounds. Then MDB_meta: magic, version, an address, the map's size, and two
 # MDB_db, the first of which begins with the page size; last the highest page in use, and the transaction.
@@ -30,6 +31,7 @@ _NUMBER: Final = struct.Struct("=Q")
 _IS_META: Final = 0x08
 _MAGIC: Final = 0xBEEFC0DE
 _VERSION: Final = 1
+_PAGES_NAMED: Final = 20
 _PAGE_SIZES: Final = frozenset(1 << bits for bits in range(8, 17))
 
 
@@ -68,6 +70,31 @@ def check_length(file: Path) -> None:
         path=str(file),
         size=size,
         needed=needed,
+    )
+
+
+def check_pages(file: Path) -> None:
+    """Make sure that LMDB may read all pages of a data file; costs reading all of it. A missing one it may.
+
+    Beside an owner at work nothing is said of pages that may have changed meanwhile.
+
+    Raises:
+        CorruptRecord: as `check_length`; or pages are damaged, and `details` has `path` and, of what is wrong, `pages`.
+        OSError: it cannot be read.
+    """
+    check_length(file)
+    try:
+        before = last_transaction(file)
+        damaged = verify(str(file))  # type: ignore[no-untyped-call]
+        # A commit leaves the pages of the one before it alone, and no other.
+        if not damaged or last_transaction(file) != before:
+            return
+    except (FileNotFoundError, VerifyError, CorruptRecord):
+        return  # what is no data file LMDB refuses itself
+    raise CorruptRecord(
+        f"{file} has damaged pages: {damaged[0]}" + (f", and {len(damaged) - 1} more" if damaged[1:] else ""),
+        path=str(file),
+        pages=damaged[:_PAGES_NAMED],
     )
 
 

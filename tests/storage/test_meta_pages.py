@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treadle.protocol.errors import CorruptRecord
+from treadle.storage import meta_pages
 from treadle.storage.lmdb_store import LmdbStore
-from treadle.storage.meta_pages import check_length, count_on, last_transaction
+from treadle.storage.meta_pages import check_length, check_pages, count_on, last_transaction
 from treadle.storage.tables import Table
 
 from .driving import batch, contents, key, run, write
@@ -91,6 +92,42 @@ def test_where_nothing_is_left_nothing_can_be_said(filled: Path, size: int) -> N
 def test_a_whole_store_and_a_missing_one_pass(filled: Path) -> None:
     check_length(filled)
     check_length(filled.with_name("missing"))
+
+
+def test_damaged_pages_are_named_and_what_is_no_data_file_is_let_through(filled: Path) -> None:
+    check_pages(filled)
+    check_pages(filled.with_name("missing"))
+    whole = filled.read_bytes()
+    filled.write_bytes(whole[: 2 * PAGE] + b"\xff" * (len(whole) - 2 * PAGE))
+    with pytest.raises(CorruptRecord, match=r"has damaged pages: .*, and \d+ more") as caught:
+        check_pages(filled)
+    assert caught.value.details["path"] == str(filled)
+    assert 1 < len(caught.value.details["pages"]) <= 20
+    for content in (b"", b"text" * 5_000, bytes(3 * PAGE)):
+        filled.write_bytes(content)
+        check_pages(filled)
+    filled.write_bytes(whole[: 2 * PAGE])
+    with pytest.raises(CorruptRecord, match="was cut short"):
+        check_pages(filled)
+
+
+def test_pages_that_a_commit_may_have_changed_are_not_called_damaged(
+    filled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LmdbStore(filled.parent)
+    boot = store.open()
+    walk = ["a page of another commit"]
+
+    def walk_beside_a_commit(_: str) -> list[str]:
+        write(store, batch(1_000, by=(boot.number, 1)))
+        return walk
+
+    monkeypatch.setattr(meta_pages, "verify", walk_beside_a_commit)
+    check_pages(filled)
+    monkeypatch.setattr(meta_pages, "verify", lambda _: walk)
+    with pytest.raises(CorruptRecord, match=r"damaged pages: a page of another commit$"):
+        check_pages(filled)
+    store.close()
 
 
 def test_a_disk_that_was_full_when_the_store_was_made_leaves_nothing_to_complain_of(tmp_path: Path) -> None:
