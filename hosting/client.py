@@ -16,7 +16,7 @@ from ..protocol.errors import MessageNotFound
 from ..protocol.message_edits import UNCHANGED, Unchanged
 from . import client_routes as routes
 from .client_calls import Repeats, options
-from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing
+from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing, checked
 from .client_streams import EventStream
 from .client_waiting import Waiting
 
@@ -62,7 +62,8 @@ class Client:
         sleep: waits; a test's own makes time pass.
 
     Raises:
-        InvalidInput: `base_url` is no URL, or `token` none that a header can carry.
+        InvalidInput: `base_url` is no URL, `token` none that a header can carry, `timeout` no number above 0, or what is
+            to be a `Backoff` is none.
     """
 
     def __init__(
@@ -70,9 +71,9 @@ class Client:
         repeats: Backoff = REPEATS, reconnects: Backoff = RECONNECTS,
         sleep: Callable[[float], object] = time.sleep,
     ) -> None:  # fmt: skip
+        self._repeats = checked("repeats", repeats)
+        self._reconnects = checked("reconnects", reconnects)
         self._http = httpx.Client(**options(base_url, token, timeout))
-        self._repeats = repeats
-        self._reconnects = reconnects
         self._sleep = sleep
 
     def __repr__(self) -> str:

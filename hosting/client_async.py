@@ -16,7 +16,7 @@ from ..protocol.errors import MessageNotFound
 from ..protocol.message_edits import UNCHANGED, Unchanged
 from . import client_routes as routes
 from .client_calls import Repeats, options
-from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing
+from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing, checked
 from .client_streams import AsyncEventStream
 from .client_waiting import Waiting
 
@@ -62,9 +62,9 @@ class AsyncClient:
         repeats: Backoff = REPEATS, reconnects: Backoff = RECONNECTS,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:  # fmt: skip
+        self._repeats = checked("repeats", repeats)
+        self._reconnects = checked("reconnects", reconnects)
         self._http = httpx.AsyncClient(**options(base_url, token, timeout))
-        self._repeats = repeats
-        self._reconnects = reconnects
         self._sleep = sleep
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 import httpx
 
 from ..protocol.errors import InternalError, InvalidInput, RuntimeClosed, shorten
+from ..protocol.limits import SECONDS_MAX
 from ..protocol.values import JsonObject, check_value
 from .client_errors import error_of, lost
 from .client_following import Backoff
@@ -132,7 +133,13 @@ class Options(TypedDict):
 
 
 def options(url: str, token: str | None, timeout: float) -> Options:
-    """Return the arguments of httpx's clients. Raises: InvalidInput: the URL is none, or the token fits in no header."""
+    """Return the arguments of httpx's clients. Raises: InvalidInput: no URL, no token for a header, no seconds above 0."""
+    # What httpx has for it, without end too, is as good; anything else would come out at the first call, as httpx's own.
+    if not (timeout is None or isinstance(timeout, httpx.Timeout)) and (
+        type(timeout) not in {int, float} or not 0 < timeout <= SECONDS_MAX
+    ):
+        shown = shorten(timeout)
+        raise InvalidInput(f"timeout is seconds above 0, not {shown}", code="invalid_timeout", value=shown)
     headers = {"accept": "application/json", "user-agent": "treadle"}
     if token is not None:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable() or not token.strip():

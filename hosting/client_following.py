@@ -26,7 +26,7 @@ from ..protocol.values import JsonObject
 from .client_errors import error_of
 from .client_sse import SseEvent, SseReader
 
-__all__ = ["RECONNECTS", "REPEATS", "Backoff", "ChangeFollowing", "EventFollowing", "Following"]
+__all__ = ["RECONNECTS", "REPEATS", "Backoff", "ChangeFollowing", "EventFollowing", "Following", "checked"]
 
 
 class Backoff(NamedTuple):
@@ -58,6 +58,14 @@ class Backoff(NamedTuple):
 
 REPEATS: Final = Backoff(attempts=3)
 RECONNECTS: Final = Backoff(attempts=20)
+
+
+def checked(name: str, backoff: Backoff) -> Backoff:
+    """Return what a client was given as a `Backoff`. Raises: InvalidInput: `invalid_option`; it is none."""
+    if isinstance(backoff, Backoff):
+        return backoff
+    shown = shorten(backoff)
+    raise InvalidInput(f"{name} is a Backoff(attempts=...), not {shown}", code="invalid_option", value=shown)
 
 
 class Following(ABC):

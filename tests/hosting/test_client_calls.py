@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
+from typing import Any
 
 import httpx
 import pytest
 
+from treadle.hosting import AsyncClient, Client
 from treadle.hosting.client_calls import Call, Repeats, check_stream, new_id, options, path, stream_request
 from treadle.hosting.client_following import Backoff
 from treadle.protocol.errors import (
@@ -69,6 +72,27 @@ def test_a_token_is_what_a_header_can_carry(token: str) -> None:
         options(URL, token, 1.0)
     assert caught.value.code == "invalid_option"
     assert "a\nb" not in str(caught.value)
+
+
+@pytest.mark.parametrize("timeout", ["5", 0, -1, math.nan, math.inf, 10**400, True, [], b"1"], ids=repr)
+def test_a_time_limit_is_seconds_above_0(timeout: Any) -> None:
+    with pytest.raises(InvalidInput, match="timeout is seconds above 0") as caught:
+        options(URL, None, timeout)
+    assert caught.value.code == "invalid_timeout"
+
+
+@pytest.mark.parametrize("timeout", [1, 0.5, None, httpx.Timeout(5.0, connect=1.0)], ids=repr)
+def test_a_time_limit_may_also_be_one_of_httpx_s(timeout: Any) -> None:
+    assert options(URL, None, timeout)["timeout"] == timeout
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("name", ["repeats", "reconnects"])
+@pytest.mark.parametrize("wrong", [3, None, (0.25, 5.0, 3)], ids=repr)
+def test_what_is_no_backoff_is_refused_where_the_client_is_made(kind: Any, name: str, wrong: Any) -> None:
+    with pytest.raises(InvalidInput, match=rf"{name} is a Backoff\(attempts=\.\.\.\)") as caught:
+        kind(URL, **{name: wrong})
+    assert caught.value.code == "invalid_option"
 
 
 def test_a_proxy_of_the_environment_is_not_asked_for_this_machine() -> None:
