@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +92,14 @@ class Runtimes:
             else:
                 closed.set(None)
 
-        threading.Thread(target=close, name="treadle-closing", daemon=True).start()
         options = runtime._options  # noqa: SLF001 - how long a close may take is nobody else's business
+        waits = [options.interrupt_grace, options.release_timeout, RETRY_LAST_S, RETRY_LAST_S]
+        # A close that the test began, and was cut off in, is the one that is waited for: it drains first.
+        if runtime._closer is not None and options.drain_timeout != math.inf:  # noqa: SLF001
+            waits.insert(0, options.drain_timeout)
+        threading.Thread(target=close, name="treadle-closing", daemon=True).start()
         # Each in its turn, and time for the others in between: a clock that runs on by itself would outrun them.
-        for seconds in (options.interrupt_grace, options.release_timeout, RETRY_LAST_S, RETRY_LAST_S):
+        for seconds in waits:
             if _is_there(closed):
                 break
             self._clock.advance(seconds)

@@ -130,6 +130,22 @@ def test_a_call_that_fails_is_logged_and_the_next_goes_off(caplog: pytest.LogCap
     assert "ZeroDivisionError" in caplog.text
 
 
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt(), pytest.fail.Exception("out of time")], ids=repr)
+def test_what_interrupts_a_test_ends_its_advance(interrupt: BaseException) -> None:
+    clock = FakeClock()
+    ran: list[str] = []
+
+    def cut() -> None:
+        raise interrupt
+
+    clock.after(1, cut)
+    clock.after(2, lambda: ran.append("later"))
+    with pytest.raises(type(interrupt)):
+        clock.advance(3)
+
+    assert (ran, clock.monotonic(), clock.pending()) == ([], 1, 1)
+
+
 def test_a_test_waits_for_timers_set_by_other_workers() -> None:
     clock = FakeClock()
     worker = threading.Thread(target=lambda: [clock.after(1, lambda: None) for _ in range(2)])

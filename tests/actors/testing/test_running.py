@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -50,6 +51,25 @@ def test_a_body_that_does_not_stop_is_abandoned_on_the_test_s_clock() -> None:
     runtimes.close()
 
     assert clock.monotonic() >= 30
+
+
+@pytest.mark.slow
+def test_a_close_that_the_test_began_and_was_cut_off_in_is_brought_to_its_end() -> None:
+    clock, puppet = FakeClock(), Puppet()
+    runtimes = Runtimes(MemoryStore(), clock)
+    hosted = runtimes(puppet, drain_timeout=3_600)
+    thread = hosted.create_thread("puppet").result(GUARD_S)
+    receipt = thread.submit("go").result(GUARD_S)
+    puppet.wait_for_pass(1)
+    begun = threading.Thread(target=hosted.close)
+    begun.start()
+    clock.wait_for_timers(2, GUARD_S)  # the sweep, and the end of the drain
+    runtimes.close()
+    begun.join(GUARD_S)
+
+    assert not begun.is_alive()
+    assert runtimes(puppet).thread(thread.id).execution(receipt.execution_id).result(GUARD_S).status == "cancelled"
+    runtimes.close()
 
 
 @pytest.mark.slow
