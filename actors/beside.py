@@ -23,12 +23,23 @@ class Beside:
         guard: of the blocking waits of plain functions.
         on_withdrawn: says how the body ended, where it was taken out of the line for a worker.
         owned: what is closed before FINISH, last first.
-        stopped: no further pass begins; `stop_reason` is the stop code of the end.
+        stopped: no further pass begins; `stop_reason` is the stop code of the end, `limit` that of a limit met besides.
         told: the body's task has met its interruption: it must not be cancelled in its clean-up.
         waits: which an interrupt ends.
     """
 
-    __slots__ = ("calls", "guard", "on_withdrawn", "owned", "requests", "stop_reason", "stopped", "told", "waits")
+    __slots__ = (
+        "calls",
+        "guard",
+        "limit",
+        "on_withdrawn",
+        "owned",
+        "requests",
+        "stop_reason",
+        "stopped",
+        "told",
+        "waits",
+    )
 
     def __init__(self) -> None:
         self.calls: Calls | None = None
@@ -37,6 +48,7 @@ class Beside:
         self.owned: list[object] = []
         self.requests: Requests | None = None
         self.stop_reason: str | None = None
+        self.limit: str | None = None
         self.stopped = False
         self.told = False
         self.waits: set[Reply[Any]] = set()

@@ -171,11 +171,12 @@ class Execution(OwnThread):
         """Return the error of an interrupted body."""
         return ExecutionCancelled(self.id, self.abort_signal.reason, self.abort_signal.source or "user")
 
-    def stop(self, reason: str | None = None) -> None:
+    def stop(self, reason: str | None = None, *, limit: str | None = None) -> None:
         """Say how the execution ends, `succeeded` with this reason, once the pass returns. Never blocks.
 
         No further pass begins; what is unread joins history without being consumed. With a code that hands the turn to
-        somebody else (`PARKED_REASONS`) what is unread is read by a further pass all the same, which has an end of its own.
+        somebody else (`PARKED_REASONS`) what is unread is read by a further pass all the same, which has an end of its own;
+        not so where a `limit` is met, a code too: then steers are not consumed because of that.
 
         Raises:
             InvalidInput: `invalid_reason`; what fails is raised, as `ExecutionFailed`.
@@ -183,12 +184,12 @@ class Execution(OwnThread):
         code = None if reason is None else check_stop(reason)
         with self._lock:
             beside = self._made()
-        if code in PARKED_REASONS:
+        if code in PARKED_REASONS and limit is None:
             beside.stop_reason = beside.stop_reason if beside.stopped else code
         else:
             # The first code that was given; a turn that was parked before is none of a stop.
             beside.stop_reason = (beside.stop_reason if beside.stopped else None) or code
-            beside.stopped = True
+            beside.stopped, beside.limit = True, limit
 
     def sleep(self, seconds: float) -> Reply[None]:
         """Return a reply that is there after `seconds` on the runtime's clock; an interrupt, or the end, ends it before."""

@@ -86,7 +86,7 @@ def _report(execution: Execution, error: BaseException | None) -> None:
     if error is None:
         ended = BodyEnded(execution.id)
         if beside is not None:
-            ended.reason, ended.stopped = beside.stop_reason, beside.stopped
+            ended.reason, ended.stopped, ended.limit = beside.stop_reason, beside.stopped, beside.limit
     elif type(error) is WorkerLost:
         report_lost(execution, "worker_lost", dispatched=error.began)
         return

@@ -51,6 +51,7 @@ _JOINS_MAX: Final = 64  # batches that join at one boundary; what still arrives 
 _RESUMED_MAX: Final = 16  # executions in a row of which each goes on with a lost one
 
 _SESSION_ENDS: Final = frozenset({"max_session_turns"})
+_SIDES: Final[tuple[SideName, ...]] = ("a", "b")
 
 
 async def run_agent(agent: Agent, execution: Execution) -> None:
@@ -237,18 +238,27 @@ class _StepLoop:
             backing=acting.backing,
             sibling=sibling.backing,
             capped=self._session.capped(flow.agent.max_session_turns, None if at is At.BEFORE else flow.side),
-            steps=self._steps(),
+            steps=self._steps(flow.side),
             inbound=acting.backing != "handler" or at is not At.BEFORE or bool(inbound(flow, self._session)),
             spoken=self._spoken,
         )
 
-    def _steps(self) -> Steps:
+    def _steps(self, name: SideName) -> Steps:
         flow = self._flow
-        own = flow.acting.max_steps
-        if own is not None and flow.side_steps[flow.side] >= own:
+        own = flow.side_of(name).max_steps
+        if own is not None and flow.side_steps[name] >= own:
             return Steps.SIDE
         most = max(TOTAL_STEPS_MAX, flow.agent.side_a.max_steps or 0, flow.agent.side_b.max_steps or 0)
         return Steps.TOTAL if flow.step_count >= most else Steps.FREE
+
+    def _limit(self) -> str | None:
+        """Return the limit that leaves no step for what arrives from now on; it is the next execution's to read."""
+        for name in _SIDES:
+            if self._flow.side_of(name).backing == "prompt":
+                steps = self._steps(name)
+                if steps is not Steps.FREE:
+                    return "max_side_steps" if steps is Steps.SIDE else "max_total_steps"
+        return None
 
     def _prompt(self) -> Prompt:
         flow = self._flow
@@ -284,7 +294,7 @@ class _StepLoop:
         flow.take_forced()
         await session.save()
         show(flow, "stopped", reason=reason, side=flow.side)
-        end_with(self._execution, reason)
+        end_with(self._execution, reason, limit=self._limit() if row.next is Next.PARK else None)
 
 
 _WITHOUT_JOINING: Final = frozenset({Next.END, Next.FAIL, Next.CANCEL, Next.HANDOFF})

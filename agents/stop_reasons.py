@@ -90,13 +90,14 @@ _MESSAGES: Final = MappingProxyType(
 )
 
 
-def end_with(execution: Execution, reason: str, message: str | None = None) -> None:
+def end_with(execution: Execution, reason: str, message: str | None = None, *, limit: str | None = None) -> None:
     """Say how the execution ends once this pass returns, or raise how it failed.
 
     Args:
         execution: the loop's own.
         reason: a code of the table that a loop may give.
         message: of a failure; by default one for its code.
+        limit: the code of a limit that is met besides, so that no further pass can read anything.
 
     Raises:
         ExecutionFailed: the code is that of a failure.
@@ -108,4 +109,4 @@ def end_with(execution: Execution, reason: str, message: str | None = None) -> N
     if meaning.how == "fail":
         error_type = "".join(word.capitalize() for word in reason.split("_"))
         raise ExecutionFailed(message or _MESSAGES[reason], error_type=error_type, reason=reason)
-    execution.stop(reason)
+    execution.stop(reason, limit=limit)

@@ -122,7 +122,7 @@ def _ending_uninterrupted(trigger: BodyEnded) -> Ending:
     if trigger.how == "returned":
         if trigger.stopped:
             reason = trigger.reason or "stopped"
-            return Ending("succeeded", trigger.now, reason=reason, unread=reason)
+            return Ending("succeeded", trigger.now, reason=reason, unread=trigger.limit or reason)
         reason = trigger.reason or "awaiting_human"
         # All fields in order, and as a tuple: the constructor of a named one is a function of Python, and takes thrice the time.
         return _tuple(Ending, ("succeeded", trigger.now, None, None, reason, False, (), "finished", None, False, None))

@@ -72,11 +72,9 @@ class Prior(NamedTuple):
 
 
 class Trigger:
-    """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id.
+    """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id."""
 
-    What most triggers leave as it is stands on the class: one is made for every mail.
-    """
-
+    # What most triggers leave as it is stands on the class: one is made for every mail.
     kind: Kind
     execution_id: str | None = None
     now: int = 0
@@ -310,6 +308,7 @@ class BodyEnded(Trigger):
     rows: Sequence[Row] = ()
     open_calls: Sequence[OpenCall] = ()
     pending: Sequence[str] = ()
+    limit: str | None = None  # a stop code: why nothing further begins, where `reason` does not say so
 
     def __init__(
         self, execution_id: str, how: Literal["returned", "cancelled", "raised"] = "returned", reason: str | None = None,

@@ -15,6 +15,7 @@ from treadle.agents.model_definition import Model
 from treadle.agents.models import FunctionModel, ModelRequest, ModelResponse
 from treadle.agents.prompt import Prompt
 from treadle.agents.side import Side
+from treadle.agents.testing.resting import run_to_rest
 from treadle.agents.testing.scripted_model import Pause
 from treadle.agents.thread_state import ThreadState
 from treadle.agents.tool import Tool, tool
@@ -122,6 +123,33 @@ def test_messages_that_a_limit_left_start_the_next_execution() -> None:
         assert play.say().reason == "max_side_steps"
         until(play, "idle", "stop_on_response")
         assert model.requests[1].messages[-1].content == "later"
+
+
+@pytest.mark.parametrize("total", [False, True], ids=["the side's", "the total"])
+def test_what_arrives_while_the_last_step_that_a_limit_allows_answers_is_not_lost(
+    total: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contract D.4 left over; F.2 row 6: nobody could read it in this execution, though its turn was parked."""
+    pause = Pause()
+    if total:
+        monkeypatch.setattr("treadle.agents.step_loop.TOTAL_STEPS_MAX", 1)
+    agent, model = beside_a_human([pause, "One."], "Two.", side={} if total else {"max_steps": 1})
+    with Play(agent) as play:
+        execution_id = play.submit()
+        pause.reached()
+        play.thread.steer(execution_id, "hurry").result(PATIENCE_S)
+        play.thread.queue_message("and?").result(PATIENCE_S)
+        pause.release()
+        record = play.end(execution_id)
+        assert (record.outcome, record.reason) == ("succeeded", "stop_on_response")
+        run_to_rest(play.thread)
+
+        told = [("user", "go"), ("assistant", "One."), ("user", "hurry"), ("user", "and?"), ("assistant", "Two.")]
+        assert play.told() == told
+        metadata = play.messages()[2].metadata or {}
+        limit = "max_total_steps" if total else "max_side_steps"
+        assert (metadata["consumed"], metadata["reason"]) == (False, limit)
+        assert model.requests[1].messages[-1].content == "and?"
 
 
 def test_after_a_stop_the_queue_waits_until_somebody_speaks() -> None:

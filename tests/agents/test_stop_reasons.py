@@ -26,7 +26,7 @@ class Ended:
 
     reason: str | None = None
 
-    def stop(self, reason: str | None = None) -> None:
+    def stop(self, reason: str | None = None, *, limit: str | None = None) -> None:
         self.reason = reason
 
 
