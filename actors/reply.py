@@ -15,6 +15,7 @@ import os
 import threading
 from asyncio import get_running_loop
 from contextvars import ContextVar
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
@@ -339,7 +340,13 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
     _refuse_to_stop_a_loop()
     # A SimpleQueue is the one blocking primitive that may be woken twice, and from a signal handler of its own worker.
     woken: SimpleQueue[Reply[T] | BaseException] = SimpleQueue()
-    wake = woken.put
+    wake: Callable[[Any], object] = woken.put
+    gate = None
+    if timeout is not None:
+        # Not by its own `get`: up to Python 3.12 that waits for ever where the time is up as it looks a second time.
+        gate = threading.Lock()
+        gate.acquire()
+        wake = partial(_open, woken, gate)
     guard = current_wait.get()
     if guard is not None:
         guard.enter(reply, wake)
@@ -348,8 +355,9 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
             reply._waiters.append(wake)  # noqa: SLF001 - one noun, split for its length
             if reply._content is not _PENDING:  # noqa: SLF001
                 return
-            limit = None if timeout is None else min(max(timeout, 0.0), threading.TIMEOUT_MAX)
-            cause = woken.get(timeout=limit)
+            if gate is not None and timeout is not None:
+                gate.acquire(timeout=min(max(timeout, 0.0), threading.TIMEOUT_MAX))
+            cause = woken.get(block=gate is None)
         except Empty:
             raise TimeoutError(f"no reply within {timeout} seconds; the call goes on") from None
         finally:
@@ -360,6 +368,14 @@ def _block(reply: Reply[T], timeout: float | None) -> None:
     if isinstance(cause, BaseException):
         reply._waive()  # noqa: SLF001
         raise cause
+
+
+def _open(woken: SimpleQueue[Any], gate: threading.Lock, cause: object) -> None:
+    woken.put(cause)
+    try:
+        gate.release()
+    except RuntimeError:
+        return  # it was woken before
 
 
 def _refuse_to_stop_a_loop() -> None:

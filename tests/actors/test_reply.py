@@ -132,6 +132,20 @@ def test_a_time_out_names_the_seconds_and_leaves_the_reply_usable() -> None:
     assert reply.result(0) == 1
 
 
+def test_a_time_that_is_up_as_the_wait_begins_is_no_wait_for_ever() -> None:
+    """A `SimpleQueue` of Python 3.11 counts what is left of it below zero, which is without end."""
+
+    def wait() -> None:
+        for _ in range(5_000):
+            with contextlib.suppress(TimeoutError):
+                Reply[int]().result(1e-7)
+
+    worker = threading.Thread(target=wait, daemon=True)
+    worker.start()
+    worker.join(60)
+    assert not worker.is_alive()
+
+
 def test_a_time_out_beyond_what_the_system_can_count_waits() -> None:
     reply: Reply[int] = Reply()
     waiting = Waiting(reply, timeout=1e300)
