@@ -192,8 +192,8 @@ def open_environment(
             raise StoreInUse(f"{directory} is open in this process", path=str(directory), holder="this process")
         check_length(directory / DATA_FILE)
         slots = readers + _SPARE_READERS
+        _reserve_lock_file(directory / LOCK_FILE, slots, read_only=read_only)
         if not read_only:
-            _reserve_lock_file(directory / LOCK_FILE, slots)
             _clear_half_made(directory / DATA_FILE)
         env = _map(directory, sync=sync, map_size=map_size, slots=slots, read_only=read_only)
     except (lmdb.Error, OSError) as error:
@@ -239,18 +239,34 @@ def _map(directory: Path, *, sync: bool, map_size: int | None, slots: int, read_
             size //= 2
 
 
-def _reserve_lock_file(path: Path, slots: int) -> None:
+def _reserve_lock_file(path: Path, slots: int, *, read_only: bool) -> None:
     # LMDB writes its reader table through a map. On a full disk a hole in that file would kill the process by SIGBUS,
     # so a new one gets its blocks first. An existing one is left alone: closing any descriptor of it would drop the
     # locks by which LMDB tells living readers of this process from dead ones.
     try:
-        with path.open("xb") as zeros:
-            zeros.write(bytes(_LOCK_HEADER_BYTES + slots * _READER_SLOT_BYTES))
+        file = path.open("xb")
     except FileExistsError:
         return
-    except OSError:
-        path.unlink(missing_ok=True)
+    except OSError as error:
+        if read_only and error.errno not in FULL:
+            return  # LMDB reads without one where nobody can write, and says itself where it cannot
         raise
+    with file:
+        try:
+            _give_blocks(file.fileno(), _LOCK_HEADER_BYTES + slots * _READER_SLOT_BYTES)
+        except OSError:
+            # Whoever has it open as well meanwhile has given it its size.
+            if not os.fstat(file.fileno()).st_size:
+                path.unlink(missing_ok=True)
+            raise
+
+
+def _give_blocks(file: int, size: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        # Leaves alone what others have written into it already.
+        os.posix_fallocate(file, 0, size)
+    else:
+        os.pwrite(file, bytes(size), 0)
 
 
 def _clear_half_made(path: Path) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from treadle.protocol.errors import NotAStore, StoreInUse
+from treadle.protocol.errors import NotAStore, StorageFull, StoreInUse
 from treadle.storage.environment import MAP_SIZE_FIRST, Environment, lacks_room, open_environment
 from treadle.storage.tables import Table
 
@@ -122,6 +122,26 @@ def test_a_new_lock_file_has_all_its_blocks(opening: Callable[..., Environment],
     status = (tmp_path / "lock.mdb").stat()
     assert status.st_size >= 1000 * 64
     assert status.st_blocks * 512 >= status.st_size
+
+
+def test_who_only_reads_a_copy_gets_a_lock_file_with_all_its_blocks(
+    opening: Callable[..., Environment], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening().close()
+    (tmp_path / "lock.mdb").unlink()
+
+    def full(*_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "posix_fallocate", full)
+        with pytest.raises(StorageFull):
+            opening(read_only=True)
+    assert not (tmp_path / "lock.mdb").exists()
+    opening(read_only=True)
+    status = (tmp_path / "lock.mdb").stat()
+
+    assert status.st_blocks * 512 >= status.st_size > 0
 
 
 def test_no_more_workers_read_at_once_than_the_lock_file_has_slots(opening: Callable[..., Environment]) -> None:
