@@ -163,7 +163,10 @@ class Timers:
 
     def __init__(self) -> None:
         self._heap = TimerHeap()
-        self._changed = threading.Condition(threading.RLock())
+        # Taken by itself and not by the condition, whose way in and out is code of Python's: a signal handler that raises
+        # there would leave it taken, and no deadline would come any more.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._worker: threading.Thread | None = None
         self._stopped = False
 
@@ -177,7 +180,7 @@ class Timers:
         After `stop` the timer is accepted and never goes off.
         """
         timer = Timer(due, call, self._note_cancelled)
-        with self._changed:
+        with self._lock:
             if self._stopped:
                 return timer
             # Only a timer that is due before all others changes how long the worker may sleep.
@@ -191,7 +194,7 @@ class Timers:
 
     def stop(self) -> None:
         """Drop all timers and end the worker, waiting for a call that is running; no timer goes off after this."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._heap.clear()
             self._changed.notify()
@@ -203,7 +206,7 @@ class Timers:
         return len(self._heap)
 
     def _note_cancelled(self) -> None:
-        with self._changed:
+        with self._lock:
             self._heap.cancelled()
 
     def _work(self) -> None:
@@ -215,7 +218,7 @@ class Timers:
                 logger.exception("A timer's call failed")
 
     def _wait(self) -> Callable[[], object] | None:
-        with self._changed:
+        with self._lock:
             while not self._stopped:
                 now = time.monotonic()
                 call = self._heap.pop_due(now)

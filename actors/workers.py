@@ -137,8 +137,10 @@ class WorkerPool:
         self._maximum = maximum
         self._abandoned_max = abandoned_max
         self._name = name
-        # Reentrant, since a signal handler may interrupt an execution while its worker is inside.
-        self._changed = threading.Condition(threading.RLock())
+        # Reentrant, since a signal handler may interrupt an execution while its worker is inside. Taken by itself and not by
+        # the condition, whose way in and out is code of Python's: a handler that raises there would leave it taken.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._line: deque[Job] = deque()
         self._running: dict[int, Job] = {}
         self._workers = 0  # those not abandoned
@@ -168,7 +170,7 @@ class WorkerPool:
             RuntimeClosed: the pool is closed.
         """
         job = Job(self, key, call, on_end, contextvars.copy_context() if context is None else context)
-        with self._changed:
+        with self._lock:
             if self._closed:
                 raise RuntimeClosed("the worker pool is closed")
             if self._abandoned_max is not None and self._abandoned > self._abandoned_max:
@@ -187,7 +189,7 @@ class WorkerPool:
 
     def withdraw(self, job: Job) -> bool:
         """Take a job out of the line; False when it is not in it."""
-        with self._changed:
+        with self._lock:
             if job.state != WAITING:
                 return False
             job.state = CANCELLED
@@ -196,7 +198,7 @@ class WorkerPool:
 
     def abandon(self, job: Job) -> bool:
         """Write a job's worker off and let another take its place; False when it does not run or was abandoned before."""
-        with self._changed:
+        with self._lock:
             if job.state != RUNNING or job.abandoned or self._running.get(job.ident) is not job:
                 return False
             job.abandoned = True
@@ -208,7 +210,7 @@ class WorkerPool:
 
     def begin_blocking(self) -> None:
         """Note that the job on this worker waits for a reply, so that a replacement may start meanwhile."""
-        with self._changed:
+        with self._lock:
             job = self._running.get(threading.get_ident())
             if job is not None and not job.abandoned and not job.blocked and self._blocked < BLOCKED_MAX:
                 job.blocked = True
@@ -217,14 +219,15 @@ class WorkerPool:
 
     def end_blocking(self) -> None:
         """Note that the job on this worker goes on; there may be more than `maximum` until one of them ends."""
-        with self._changed:
+        with self._lock:
             job = self._running.get(threading.get_ident())
             if job is not None:
                 self._unblock(job)
 
     def orphan(self) -> None:
         """Take no more jobs, in a forked child: the one worker that there may be ends with its job."""
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
         self._line.clear()
         self._closed = True
 
@@ -233,7 +236,7 @@ class WorkerPool:
 
         Running jobs go on: nobody can end a worker from outside. Their ends are still reported.
         """
-        with self._changed:
+        with self._lock:
             self._closed = True
             left = list(self._line)
             self._line.clear()
@@ -244,7 +247,7 @@ class WorkerPool:
 
     def counts(self) -> dict[str, int]:
         """Count workers, idle ones, those waiting in `result()`, abandoned ones, and jobs in line."""
-        with self._changed:
+        with self._lock:
             return {
                 "workers": self._workers,
                 "idle": self._idle,
@@ -291,7 +294,7 @@ class WorkerPool:
 
     def _take(self) -> Job | None:
         """Wait for a job; None ends the worker."""
-        with self._changed:
+        with self._lock:
             while not self._line:
                 if self._closed:
                     break
@@ -309,7 +312,7 @@ class WorkerPool:
 
     def _finished(self, job: Job) -> bool:
         """Forget a job that ended; return whether its worker goes on."""
-        with self._changed:
+        with self._lock:
             self._running.pop(threading.get_ident(), None)
             self._unblock(job)
             if job.abandoned:
@@ -322,7 +325,7 @@ class WorkerPool:
             return True
 
     def _forced_out(self) -> None:
-        with self._changed:
+        with self._lock:
             job = self._running.get(threading.get_ident())
             handed_over = job is not None and job.state != WAITING
             if job is not None and not handed_over:

@@ -1,0 +1,91 @@
+"""A signal handler that raises on the main worker leaves no lock taken that workers of the runtime need."""
+
+from __future__ import annotations
+
+import dis
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from treadle.actors import clock as clock_module
+from treadle.actors import workers as workers_module
+from treadle.actors.clock import Timers
+from treadle.actors.workers import WorkerPool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+GUARD = 10
+OURS = {clock_module.__file__, workers_module.__file__, threading.__file__}
+
+
+class Raised(BaseException):
+    """By a signal handler."""
+
+
+def broken_off(call: Callable[[], object], step: int) -> bool:
+    """Make a call into which a handler raises at the given step: where a function begins, or behind a call."""
+    left, at = step, ""
+
+    def trace(frame: Any, event: str, _given: object) -> Any:
+        nonlocal left, at
+        if frame.f_code.co_filename not in OURS:
+            return None
+        frame.f_trace_opcodes = True
+        before = at
+        if event == "opcode":
+            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
+        if event == "call" or (event == "opcode" and before.startswith("CALL")):
+            left -= 1
+            if not left:
+                raise Raised
+        return trace
+
+    traced = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    except Raised:
+        pass
+    finally:
+        sys.settrace(traced)
+    return left <= 0
+
+
+def test_timers_go_on_wherever_the_setting_of_one_was_broken_off() -> None:
+    timers = Timers()
+    timers.after(3_600, lambda: None)  # it has its worker
+    step = 1
+    while broken_off(lambda: timers.after(3_600, lambda: None).cancel(), step):
+        step += 1
+        gone_off = threading.Event()
+        threading.Thread(target=timers.after, args=(0, gone_off.set), daemon=True).start()
+        assert gone_off.wait(GUARD), step
+    timers.stop()
+    assert step > 10
+
+
+@pytest.mark.parametrize("verb", ["submit", "counts"])
+def test_a_pool_goes_on_wherever_a_call_of_it_was_broken_off(verb: str) -> None:
+    pool = WorkerPool(maximum=2)
+
+    def job() -> threading.Event:
+        ran = threading.Event()
+        pool.submit("e-1", lambda: None, lambda _error: ran.set())
+        return ran
+
+    assert job().wait(GUARD)
+    calls: dict[str, Callable[[], object]] = {
+        "submit": job,
+        "counts": pool.counts,
+    }
+    step = 1
+    while broken_off(calls[verb], step):
+        step += 1
+        ran = threading.Event()
+        threading.Thread(target=pool.submit, args=("e-3", ran.set, lambda _error: None), daemon=True).start()
+        assert ran.wait(GUARD), step
+    pool.close()
+    assert step > 3
