@@ -281,7 +281,7 @@ def test_two_limits_that_are_over_at_once_cancel_a_task_once(run: Any) -> None:
                     await waited
             except TimeoutError:
                 seen.append("timed out")
-            await anyio.sleep(GUARD)
+            await anyio.Event().wait()  # until the scope is cancelled
         return [*seen, scope.cancelled_caught, task.cancelling()]
 
     async def with_a_future() -> list[object]:
