@@ -164,7 +164,8 @@ class Timers:
     def __init__(self) -> None:
         self._heap = TimerHeap()
         # Taken by itself and not by the condition, whose way in and out is code of Python's: a signal handler that raises
-        # there would leave it taken, and no deadline would come any more.
+        # there would leave it taken, and no deadline would come any more. One that raises inside a `notify` leaves a sleep
+        # listed that is over: only `notify_all` reaches the worker behind it.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
         self._worker: threading.Thread | None = None
@@ -185,7 +186,7 @@ class Timers:
                 return timer
             # Only a timer that is due before all others changes how long the worker may sleep.
             if self._heap.add(timer):
-                self._changed.notify()
+                self._changed.notify_all()
             if self._worker is None:
                 worker = threading.Thread(target=self._work, name="treadle-timers", daemon=True)
                 worker.start()
@@ -197,7 +198,7 @@ class Timers:
         with self._lock:
             self._stopped = True
             self._heap.clear()
-            self._changed.notify()
+            self._changed.notify_all()
             worker = self._worker
         if worker is not None and worker is not threading.current_thread():
             worker.join()
