@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import dis
-import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.actors.breaking_off import broken_off
 from treadle.actors import clock as clock_module
 from treadle.actors import workers as workers_module
 from treadle.actors.clock import Timers
@@ -23,43 +21,11 @@ OURS = frozenset({clock_module.__file__, workers_module.__file__})
 LOCKS_TOO = OURS | {threading.__file__}
 
 
-class Raised(BaseException):
-    """By a signal handler."""
-
-
-def broken_off(call: Callable[[], object], step: int, within: frozenset[str] = LOCKS_TOO) -> bool:
-    """Make a call into which a handler raises at the given step: where a function begins, or behind a call."""
-    left, at = step, ""
-
-    def trace(frame: Any, event: str, _given: object) -> Any:
-        nonlocal left, at
-        if frame.f_code.co_filename not in within:
-            return None
-        frame.f_trace_opcodes = True
-        before = at
-        if event == "opcode":
-            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if event == "call" or (event == "opcode" and before.startswith("CALL")):
-            left -= 1
-            if not left:
-                raise Raised
-        return trace
-
-    traced = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        with contextlib.suppress(Raised):
-            call()
-    finally:
-        sys.settrace(traced)
-    return left <= 0
-
-
 def test_timers_go_on_wherever_the_setting_of_one_was_broken_off() -> None:
     timers = Timers()
     timers.after(3_600, lambda: None)  # it has its worker
     step = 1
-    while broken_off(lambda: timers.after(3_600, lambda: None).cancel(), step):
+    while broken_off(lambda: timers.after(3_600, lambda: None).cancel(), step, LOCKS_TOO):
         step += 1
         gone_off = threading.Event()
         threading.Thread(target=timers.after, args=(0, gone_off.set), daemon=True).start()

@@ -1,16 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import contextvars
-import dis
 import gc
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.breaking_off import broken_off
 from treadle.actors import burst as burst_module
 from treadle.actors import loops as loops_module
 from treadle.actors.burst import burst_for
@@ -491,37 +489,14 @@ async def _returns_later() -> None:
 def test_a_signal_handler_that_raises_loses_no_end_on_the_callers_loop(body: Any) -> None:
     """It comes in where a function begins, or behind a call, at whatever step of a coroutine's life on the loop."""
     ours = {loops_module.__file__, burst_module.__file__}
-    left, at = 0, ""
 
-    def trace(frame: Any, event: str, _given: object) -> Any:
-        nonlocal left, at
-        if frame.f_code.co_filename not in ours:
-            return None
-        frame.f_trace_opcodes = True
-        before = at
-        if event == "opcode":
-            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if event == "call" or (event == "opcode" and before.startswith("CALL")):
-            left -= 1
-            if not left:
-                raise KeyboardInterrupt
-        return trace
-
-    def live(loop: asyncio.AbstractEventLoop, step: int) -> None:
-        nonlocal left, at
+    def live(loop: asyncio.AbstractEventLoop, step: int) -> bool:
         host = LoopHost(loop, on_closed=lambda _: None)
         host.start()
         ends = Ends()
         task = host.run("e-1", body, ends)
         host.ping()
-        left, at = step, ""
-        traced = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            with contextlib.suppress(KeyboardInterrupt):
-                loop.run_until_complete(_rounds())
-        finally:
-            sys.settrace(traced)
+        broke = broken_off(lambda: loop.run_until_complete(_rounds()), step, ours, KeyboardInterrupt)
         if not task.ended():
             host.ping()
             loop.run_until_complete(_rounds())
@@ -534,12 +509,13 @@ def test_a_signal_handler_that_raises_loses_no_end_on_the_callers_loop(body: Any
         assert host.close()
         if task.task is not None:
             task.task.exception()  # what the handler raised into it is nobody's to log
+        return broke
 
-    step = 1
-    while left <= 0:
+    step, broke = 1, True
+    while broke:
         step += 1
         loop = asyncio.new_event_loop()
-        live(loop, step)
+        broke = live(loop, step)
         loop.close()
     assert step > 10
 

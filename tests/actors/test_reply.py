@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
-import dis
 import gc
 import logging
 import queue
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.actors.breaking_off import broken_off
 from treadle.actors import loop_waiter
 from treadle.actors import reply as reply_module
 from treadle.actors.burst import forget_burst, register_burst
@@ -473,32 +473,12 @@ def test_a_task_that_takes_its_waiter_after_the_wake_goes_on_all_the_same() -> N
     assert asyncio.run(main()) == [None, 7]
 
 
-class Raised(BaseException):
-    """By a signal handler."""
-
-
 @pytest.mark.parametrize("registered", [True, False])
 def test_a_signal_handler_that_raises_while_a_reply_is_set_leaves_nobody_behind(registered: bool) -> None:
     """It comes in where a function begins, or behind a call; what it raises may be lost, what waits is not."""
     ours = {reply_module.__file__, loop_waiter.__file__}
-    left, at = 0, ""
 
-    def trace(frame: Any, event: str, _given: object) -> Any:
-        nonlocal left, at
-        if frame.f_code.co_filename not in ours:
-            return None
-        frame.f_trace_opcodes = True
-        before = at
-        if event == "opcode":
-            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if event == "call" or (event == "opcode" and before.startswith("CALL")):
-            left -= 1
-            if not left:
-                raise Raised
-        return trace
-
-    async def interrupted(step: int) -> None:
-        nonlocal left, at
+    async def interrupted(step: int) -> bool:
         loop = asyncio.get_running_loop()
         if registered:
             register_burst(loop)
@@ -511,25 +491,18 @@ def test_a_signal_handler_that_raises_while_a_reply_is_set_leaves_nobody_behind(
             await asyncio.sleep(0)
         woken: queue.SimpleQueue[Reply[int]] = queue.SimpleQueue()
         reply._waiters.append(woken.put)
-        left, at = step, ""
-        traced = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            with contextlib.suppress(Raised):
-                reply.set(7)
-        finally:
-            sys.settrace(traced)
+        broke = broken_off(lambda: reply.set(7), step, ours)
         forget_burst(loop)
 
         assert reply._waiters == []
         assert called == [reply] * 2
         assert not woken.empty()
         assert await asyncio.wait_for(asyncio.gather(*tasks), GUARD) == [7, 7]
+        return broke
 
-    step = 1
-    while left <= 0:
+    step = 2  # behind the beginning of `set` itself
+    while asyncio.run(interrupted(step)):
         step += 1
-        asyncio.run(interrupted(step))
     assert step > 10
 
 
