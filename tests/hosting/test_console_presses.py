@@ -74,7 +74,10 @@ def test_what_became_of_a_control_is_told_on_the_thread_that_it_was_made_on(desk
 
 def test_a_button_that_is_pressed_twice_is_meant_once(desk: Desk, page: Page) -> None:
     running(desk, page)
+    stop = Held(page, "**/stop")
     page.get_by_role("button", name="Stop").dblclick()
+    stop.wait(1)
+    stop.let_go()
     expect(page.locator("#thread-outcome")).to_contain_text("What ran is interrupted")
     expect(page.locator("#transcript .note[data-kind=interrupt] .note-text")).to_have_text("Interrupted by a user")
     held = Held(page, "**/resume", "**/threads")
