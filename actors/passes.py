@@ -126,6 +126,9 @@ def report_lost(execution: Execution, cause: str, *, dispatched: bool) -> None:
 def describe_error(error: BaseException) -> tuple[str, str]:
     """Return an error's type name and a non-blank, valid, bounded text, whatever its `__str__` does."""
     kind = kind_of(error)
-    text = text_of(error).strip()[: _MESSAGE_MAX + 1]  # first, since the rest costs its length
-    text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd").strip()
-    return kind, (text if len(text) <= _MESSAGE_MAX else text[: _MESSAGE_MAX - 1] + "…") or kind
+    text = text_of(error).strip()
+    if (
+        len(text) > _MESSAGE_MAX
+    ):  # first, since the rest costs its length; always marked, for that shows where a secret was cut
+        text = text[: _MESSAGE_MAX - 1] + "…"
+    return kind, text.encode("utf-8", "replace").decode().replace("\0", "\ufffd") or kind

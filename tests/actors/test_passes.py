@@ -288,6 +288,16 @@ def test_an_error_is_described_in_valid_words_whatever_it_does(error: BaseExcept
     assert len(describe_error(ValueError("x" * 100_000))[1]) == 4_096
 
 
+@pytest.mark.parametrize("around", range(4_090, 4_102))
+def test_a_text_that_was_cut_shows_it_wherever_it_was(around: int) -> None:
+    """Else the half of a secret before the cut would not be known for one."""
+    text = "x" * around + "\n  " + "y" * 100
+
+    described = describe_error(ValueError(text))[1]
+
+    assert described == text[:4_095] + "…"
+
+
 @pytest.mark.parametrize("error", [Nameless("bad"), type("", (Exception,), {})("bad")], ids=["no name", "an empty one"])
 @pytest.mark.parametrize("on", ["loop", "worker"])
 def test_a_body_ends_as_failed_whatever_the_class_of_its_error_says(
