@@ -27,6 +27,7 @@ from ..protocol.message_edits import edited_content
 from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
+from ..storage.batch import COMMITTED
 from ..storage.codec import encode_facts
 from ..storage.encoding import (
     RECEIPT_RECORDED,
@@ -90,6 +91,13 @@ class Building(Encoding):
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
         Encoding.__init__(self, number, facts)
+        # Everything that a usual batch is ever given, from the beginning: attributes that come later, once some thirty
+        # batches were made without them, turn all that an instance has into a dict of its own.
+        self.size = self.boot = self.life = 0
+        self.record = b""
+        self.change = None
+        self.about = _OTHER
+        self.answer = COMMITTED
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
         self._mailbox = mailbox

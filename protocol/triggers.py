@@ -74,7 +74,8 @@ class Prior(NamedTuple):
 class Trigger:
     """Something that happened. `kind` is its row; `now` is microseconds, `new_id` an unused execution id."""
 
-    # What most triggers leave as it is stands on the class: one is made for every mail.
+    # What most triggers leave as it is stands on the class: one is made for every mail. What each of a busy kind is given
+    # later on is there from the beginning: attributes that come late make all that an instance has a dict of its own.
     kind: Kind
     execution_id: str | None = None
     now: int = 0
@@ -100,7 +101,7 @@ class Input(Trigger):
         self.execution_id = execution_id
         self.input_id = input_id
         self.messages = messages
-        self.size = size
+        self.size, self.now, self.new_id = size, 0, ""
         self.digest = digest  # None: the id was made here, so no repeat can carry it
 
 
@@ -115,7 +116,7 @@ class Submit(Input):
     ) -> None:  # fmt: skip
         self.input_id = input_id
         self.messages = messages
-        self.size = size
+        self.size, self.now, self.new_id = size, 0, ""
         self.digest = digest
         self.on_busy = on_busy
         self.timeout = timeout
@@ -236,7 +237,7 @@ class Append(Trigger):
     def __init__(self, execution_id: str, event: MessageAdded, size: int) -> None:
         self.execution_id = execution_id
         self.event = event
-        self.size = size
+        self.size, self.now = size, 0
 
 
 class Consume(Trigger):
@@ -315,7 +316,7 @@ class BodyEnded(Trigger):
         stopped: bool = False, error_type: str | None = None, error_message: str | None = None,
     ) -> None:  # fmt: skip
         self.execution_id = execution_id
-        self.how = how
+        self.how, self.now = how, 0
         self.reason = reason  # a stop code of the loop, None for a plain return
         self.stopped = stopped  # by `execution.stop()`, a limit or a session boundary: nothing further begins
         self.error_type = error_type
