@@ -19,6 +19,7 @@ from .lmdb_errors import FULL, is_short_write, open_error
 from .meta_pages import check_length
 from .schema import BOOT_KEY, create_tables, open_tables, unpack_boot
 from .tables import Table
+from .write_log import EMPTY, Layer, WriteLog, unpack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,21 +39,32 @@ _SPARE_READERS: Final = 32  # slots beyond our own readers: tools in other proce
 _READER_SLOT_BYTES: Final = 64
 _LOCK_HEADER_BYTES: Final = 4096
 _META_BYTES_LEAST: Final = 2 * 4096
+_LOGS_KEPT: Final = 4
 
 
 class Environment:
     """An open LMDB environment with its tables. Any worker may read it; one at a time may write, grow or close it."""
 
-    __slots__ = ("_closed", "_directory", "env", "lock", "orphaned", "tables")
+    __slots__ = ("_directory", "_logs", "closed", "env", "lock", "orphaned", "read_only", "tables")
 
     def __init__(
-        self, env: lmdb.Environment, tables: Sequence[Database], directory: tuple[int, int], readers: int
+        self,
+        env: lmdb.Environment,
+        tables: Sequence[Database],
+        directory: tuple[int, int],
+        readers: int,
+        *,
+        read_only: bool,
     ) -> None:
         self.env = env
         self.tables = tables
         self.lock = GrowthLock(readers)
         self.orphaned = False
-        self._closed = False
+        self.read_only = read_only
+        self.closed = False
+        # By the transactions that left them: what a snapshot of one of the last few need not read. Whoever writes here
+        # enters them, else whoever reads; never both.
+        self._logs: dict[int, WriteLog] = {}
         self._directory = directory
         _open_here.add(directory)
 
@@ -67,10 +79,40 @@ class Environment:
         return unpack_boot(row)
 
     def last_change(self) -> int:
-        """Return the highest number in CHANGES, 0 if there is none."""
+        """Return the highest number that was ever in CHANGES, 0 if there was none."""
         with self.env.begin() as txn:
+            logged = self.log_in(txn).merged(Table.CHANGES)
             cursor = txn.cursor(self.tables[Table.CHANGES])
-            return int.from_bytes(cursor.key(), "big") if cursor.last() else 0
+            stored = cursor.key() if cursor.last() else b""
+        return int.from_bytes(max([stored, *logged]), "big")
+
+    def log_in(self, txn: lmdb.Transaction[bytes]) -> WriteLog:
+        """Return what lies over the tables in the snapshot of a transaction. Raises: CorruptRecord."""
+        number = txn.id()
+        log = self._logs.get(number)
+        if log is None:
+            known = {layer.number: layer for log in list(self._logs.values()) for layer in log.layers}
+            log = self._read_log(txn, known)
+            if self.read_only:
+                self._logs = {number: log}
+        return log
+
+    def expect_log(self, transaction: int, log: WriteLog) -> None:
+        """Take note of what a write transaction leaves over the tables, just before it is committed."""
+        self._logs[transaction] = log
+        if len(self._logs) > _LOGS_KEPT:
+            del self._logs[min(self._logs)]
+
+    def forget_log(self, transaction: int) -> None:
+        """Undo `expect_log`, where the transaction came to nothing."""
+        self._logs.pop(transaction, None)
+
+    def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[int, Layer]) -> WriteLog:
+        layers: list[Layer] = []
+        cursor = txn.cursor(self.tables[Table.LOG])
+        for key in cursor.iternext(keys=True, values=False):
+            layers.insert(0, known.get(int.from_bytes(key, "big")) or unpack_changes(key, cursor.value()))
+        return WriteLog(tuple(layers)) if layers else EMPTY
 
     def grow(self) -> bool:
         """Double the map, alone; return False, with nothing changed, where the system has no address space for that.
@@ -140,10 +182,10 @@ class Environment:
 
     def close(self) -> None:
         """Close, after waiting a while for views; one still open then raises `StoreClosed` when it is used."""
-        if self.orphaned or self._closed:
+        if self.orphaned or self.closed:
             return
         self.lock.seize(RELEASE_TIMEOUT_S)
-        self._closed = True
+        self.closed = True
         try:
             self.env.close()
         finally:
@@ -204,7 +246,9 @@ def open_environment(
         if not tables and read_only:
             raise NotAStore(f"{directory} holds no store yet", path=str(directory))
         tables = tables or create_tables(env)
-        return Environment(env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)))
+        return Environment(
+            env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)), read_only=read_only
+        )
     except lmdb.Error as error:
         full = lacks_room(directory) if is_short_write(error) else None
         env.close()

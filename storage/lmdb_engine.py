@@ -1,5 +1,7 @@
 """Owns how a group of batches becomes one LMDB write transaction, and what is done when that fails. Knows no queue.
 
+A group is one record of the log (see `write_log`); now and then one puts what the log holds into the tables instead.
+
 A group is written flat, without a child transaction for each batch: a child copies every page that it touches, which
 cost 6 µs for a batch of ten puts, a third of the whole. Isolation comes from the redo instead: every batch is judged
 before its first put, and when anything fails later on, the transaction is dropped and its batches are written one at a
@@ -9,19 +11,21 @@ time, so that only the guilty one is refused and nothing of it stays.
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import lmdb
 
 from ..protocol.errors import InternalError, StorageFull, StoreFailed, TreadleError
 from .batch import COMMITTED, Answer, Batch, refused
-from .head import conflict_over, judge, pack_head
+from .head import HEAD_SIZE, conflict_over, judge, pack_head
 from .keys import numbered
 from .lmdb_errors import Fault, classify, is_short_write
 from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
 from .right_of_way import RIGHT_OF_WAY
 from .schema import pack_boot
 from .tables import Table
+from .write_log import EMPTY, Changes, Layer, Missing, WriteLog, check_changes, log_key, pack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,9 +44,10 @@ _log = logging.getLogger("treadle.storage")
 _READER_CHECK_EVERY: Final = 1_000
 _HEADS_KEPT_MAX: Final = 4_096
 _FEW: Final = 24  # rows that are sorted sooner than they are taken apart
+_size = attrgetter("size")
 _UNKNOWN: Final = (None, 0)  # a head that no batch expects
 
-_THREADS, _CHANGES = int(Table.THREADS), int(Table.CHANGES)
+_THREADS, _CHANGES, _LOG = int(Table.THREADS), int(Table.CHANGES), int(Table.LOG)
 
 
 class _Unjudged(Exception):
@@ -61,7 +66,10 @@ class LmdbEngine:
     def __init__(self, environment: Environment, boot: Boot) -> None:
         self._environment = environment
         self._boot: Boot | None = boot
-        self._change = environment.last_change()
+        self._change = self._change_in_tables = environment.last_change()
+        with environment.env.begin() as txn:
+            self._log = environment.log_in(txn)
+            environment.expect_log(txn.id(), self._log)
         self._written = 0
         # Heads as the last commits left them, by key, with the thread's row in CHANGES: nobody else writes here, so what
         # is in it need not be read again.
@@ -85,6 +93,14 @@ class LmdbEngine:
                 answers.extend(refused(failed) for _ in batches[done:])
                 return failed
         return None
+
+    def is_tidy(self) -> bool:
+        """Say whether everything is in its table; see `Engine.is_tidy`."""
+        return not self._log.layers
+
+    def tidy(self) -> TreadleError | None:
+        """Put what the log holds into its tables; see `Engine.tidy`."""
+        return self.write([], {}, [])
 
     def _attempt(self, batches: list[Batch], barriers: Barriers, answers: list[Answer]) -> BaseException | None:
         """Write the batches in one transaction, growing the map as needed.
@@ -113,18 +129,22 @@ class LmdbEngine:
         txn = None
         try:
             txn = self._environment.env.begin(write=True)
-            change = self._go_first(txn, batches, barriers, answers)
+            change, log = self._go_first(txn, batches, barriers, answers)
             if self._boot is not None:
                 for key, row in pack_boot(self._boot):
                     txn.put(key, row, db=self._environment.tables[Table.META])
-            reach(BEFORE_COMMIT)
+            if batches or self._boot is not None:
+                reach(BEFORE_COMMIT)
             txn_id = txn.id()
+            self._environment.expect_log(txn_id, log)
             txn.commit()
         except BaseException as error:  # noqa: BLE001 - rule 1 of the writer: whatever it was, the batches get an answer
             if txn is not None:
                 self._environment.abort(txn)
             self._heads.clear()
             landed = txn_id and self._landed(txn_id)
+            if not landed:
+                self._environment.forget_log(txn_id)
             if landed is None:
                 unjudged = _Unjudged(f"the commit raised {error!r}, and the store cannot be read")
                 unjudged.__cause__ = error
@@ -132,8 +152,9 @@ class LmdbEngine:
             if not landed:
                 return error
             _log.warning("a commit raised and had taken effect all the same", exc_info=error)
-        self._change = change
-        self._boot = None
+        self._change, self._log, self._boot = change, log, None
+        if not log.layers:
+            self._change_in_tables = change
         self._written += 1
         if self._written % _READER_CHECK_EVERY == 0:
             self._clear_dead_readers()
@@ -141,7 +162,7 @@ class LmdbEngine:
 
     def _go_first(
         self, txn: lmdb.Transaction[bytes], batches: list[Batch], barriers: Barriers, answers: list[Answer]
-    ) -> int:
+    ) -> tuple[int, WriteLog]:
         is_first = RIGHT_OF_WAY.take()
         try:
             return self._put(txn, batches, barriers, answers)
@@ -151,20 +172,15 @@ class LmdbEngine:
 
     def _put(
         self, txn: lmdb.Transaction[bytes], batches: list[Batch], barriers: Barriers, answers: list[Answer]
-    ) -> int:
-        """Judge the batches in order and put what they say, table by table; return the last change number."""
-        tables = self._environment.tables
-        threads = tables[_THREADS]
+    ) -> tuple[int, WriteLog]:
+        """Judge the batches in order and put what they say; return the last change number, and what the log is then."""
         heads = self._heads
         if len(heads) > _HEADS_KEPT_MAX:
             heads.clear()
         change = self._change
         # What the group leaves in each table; None deletes. Later batches of a thread are judged by what is in here.
-        # One call a table instead of one an op: a third of the time, and each call may lose the interpreter lock.
-        writes: list[dict[bytes, bytes | None]] = [{} for _ in tables]
-        rows = writes[_THREADS]
-        announced: list[bytes] = []
-        outdated: list[int] = []
+        writes: list[dict[bytes, bytes | None]] = [{} for _ in self._environment.tables]
+        rows, changes = writes[_THREADS], writes[_CHANGES]
         watched = armed()
         for batch in batches:
             if watched:
@@ -174,7 +190,7 @@ class LmdbEngine:
             try:
                 # Exactly the head that the batch expects, and no barrier: what `judge` says of it is known.
                 if head != (batch.generation, batch.sequence, boot, life) or barriers:
-                    own = judge(batch, rows.get(key) or txn.get(key, None, threads), key, barriers)
+                    own = judge(batch, rows.get(key) or self._stored(txn, _THREADS, key), key, barriers)
                 if batch.absent is not None and self._exists(txn, writes, *batch.absent):
                     raise conflict_over(batch, *batch.absent)
             except TreadleError as refusal:
@@ -186,35 +202,60 @@ class LmdbEngine:
                 answers.append(COMMITTED)
             else:
                 if own:
-                    outdated.append(own)
+                    changes[numbered(own)] = None
                 own = change = change + 1
-                announced.append(key + batch.change)
+                changes[numbered(own)] = key + batch.change
                 answers.append(Answer("committed", change))
-            if not batch.record:
-                # All that is left of a deleted thread. A row that only shrinks leaves its page as it is: LMDB merges
-                # pages that are nearly empty when a row is deleted.
-                txn.delete(key, b"", threads)
             generation, sequence = batch.head_generation, batch.head_sequence
             # Kept before the commit: where that fails, all of them are forgotten.
             heads[key] = (generation, sequence, boot, life), own
             rows[key] = pack_head(generation, sequence, boot, life, own) + batch.record
-        for table, ops in enumerate(writes):
-            if ops:
-                _write_table(txn, tables[table], ops)
-        if announced:
-            numbers = map(numbered, range(self._change + 1, change + 1))
-            txn.cursor(tables[_CHANGES]).putmulti(zip(numbers, announced, strict=True))
-            for key in map(numbered, outdated):
-                txn.delete(key, b"", tables[_CHANGES])
-        return change
+        return change, self._keep(txn, writes, batches)
 
-    def _exists(
-        self, txn: lmdb.Transaction[bytes], writes: list[dict[bytes, bytes | None]], table: int, key: bytes
-    ) -> bool:
+    def _exists(self, txn: lmdb.Transaction[bytes], writes: Changes, table: int, key: bytes) -> bool:
         written = writes[table]
-        if key in written:
-            return written[key] is not None
-        return txn.get(key, None, self._environment.tables[table]) is not None
+        return (written[key] if key in written else self._stored(txn, table, key)) is not None
+
+    def _stored(self, txn: lmdb.Transaction[bytes], table: int, key: bytes) -> bytes | None:
+        logged = self._log.get(table, key)
+        return txn.get(key, None, self._environment.tables[table]) if isinstance(logged, Missing) else logged
+
+    def _keep(self, txn: lmdb.Transaction[bytes], writes: Changes, batches: list[Batch]) -> WriteLog:
+        """Put what a group leaves into the log or, with all that is there, into the tables; return the log then."""
+        log, table = self._log, self._environment.tables[_LOG]
+        # Never used before, so that a reader who has the layer of a number need not read its record again; and above
+        # what is there, since the transactions of a compacted copy begin at 1.
+        number = max(txn.id(), log.layers[0].number + 1 if log.layers else 0)
+        layer = Layer(number, writes, sum(map(_size, batches)))
+        if layer.count:
+            check_changes(writes)
+            if log.takes(layer.count, layer.size):
+                if not txn.put(log_key(number), pack_changes(writes), db=table, append=True):
+                    raise RuntimeError(f"record {number} of the log is taken")
+                return log.under(layer)
+        elif batches:
+            return log  # all of them were refused
+        self._fold(txn, log.under(layer))
+        for old in log.layers:
+            txn.delete(log_key(old.number), b"", table)
+        return EMPTY
+
+    def _fold(self, txn: lmdb.Transaction[bytes], log: WriteLog) -> None:
+        """Put what all these layers say into the tables, each row once."""
+        last = numbered(self._change_in_tables)
+        for table, database in enumerate(self._environment.tables):
+            rows = log.merged(table)
+            if table == _CHANGES:
+                # Most numbers were taken and outdated since: no table ever had them.
+                rows = {key: value for key, value in rows.items() if value is not None or key <= last}
+            elif table == _THREADS:
+                for key, value in rows.items():
+                    if value is not None and len(value) == HEAD_SIZE:
+                        # All that is left of a deleted thread. A row that only shrinks leaves its page as it is: LMDB
+                        # merges pages that are nearly empty when a row is deleted.
+                        txn.delete(key, b"", database)
+            if rows:
+                _write_table(txn, database, rows)
 
     def _want_of_room(self) -> OSError | None:
         try:

@@ -181,7 +181,7 @@ class LmdbStore:
             engine = LmdbEngine(environment, boot)
             # Records the boot. On a full disk that is put off to the first transaction that gets through, since a
             # store must open there: what can be read is needed then most of all.
-            failed = engine.write([], {}, [])
+            failed = engine.tidy()
             if failed is not None:
                 raise failed
             writer = Writer(engine)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import lmdb
 
 from ..protocol.errors import StoreClosed, Unavailable
 from .lmdb_errors import read_error
+from .tables import Table
+from .write_log import EMPTY, Missing
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,7 +23,7 @@ __all__ = ["LmdbView", "TableSize"]
 
 
 class TableSize(NamedTuple):
-    """What a table holds: rows, and bytes of the pages that they take."""
+    """What a table holds: rows, and bytes of the pages that those of them take that are not in the log alone."""
 
     rows: int
     size: int
@@ -33,11 +36,12 @@ class LmdbView:
     keeps its slot. So every reference is dropped on leaving.
     """
 
-    __slots__ = ("_environment", "_get", "_txn", "_worker")
+    __slots__ = ("_environment", "_get", "_log", "_txn", "_worker")
 
     def __init__(self, environment: Environment | None) -> None:
         self._environment = environment
         self._txn: lmdb.Transaction[bytes] | None = None
+        self._log = EMPTY
         self._worker = 0
 
     def __enter__(self) -> Self:
@@ -52,6 +56,14 @@ class LmdbView:
             txn = self._begin_again(environment, error)
         self._txn = txn
         self._get = txn.get
+        try:
+            self._log = environment.log_in(txn)
+        except BaseException as error:
+            del txn
+            self.__exit__(None, None, None)
+            if isinstance(error, lmdb.Error):
+                raise read_error(error, Table.LOG) from error
+            raise
         return self
 
     def __exit__(
@@ -62,6 +74,7 @@ class LmdbView:
         assert environment is not None
         assert txn is not None
         del self._get
+        self._log = EMPTY
         # In a forked child the slot is the parent's: ending the transaction here would take it from under its reader.
         if not environment.orphaned:
             txn.abort()
@@ -70,6 +83,9 @@ class LmdbView:
     def get(self, table: int, key: bytes) -> bytes | None:
         """Return the value under `key`, or None."""
         assert self._environment is not None
+        logged = self._log.get(table, key)
+        if not isinstance(logged, Missing) and not self._environment.closed:
+            return logged
         try:
             return self._get(key, None, self._environment.tables[table])
         except lmdb.BadValsizeError:
@@ -94,23 +110,25 @@ class LmdbView:
         if limit is not None and limit <= 0:
             return []
         try:
-            cursor = self._txn.cursor(self._environment.tables[table])
-            if reverse:
-                return _backward(cursor, low, high, limit, skip)
-            return _forward(cursor, low, high, limit, skip)
+            below = partial(_backward if reverse else _forward, self._txn.cursor(self._environment.tables[table]))
+            return self._log.scan(below, table, low, high, reverse=reverse, limit=limit, skip=skip)
         except lmdb.Error as error:
             raise read_error(error, table, low) from error
 
     def size(self, table: int) -> TableSize:
-        """Return how large a table is, at the cost of one look."""
+        """Return how large a table is, at the cost of one look, and one for each of its rows that the log has."""
         assert self._environment is not None
         assert self._txn is not None
+        rows = 0
         try:
-            found = self._txn.stat(self._environment.tables[table])
+            database = self._environment.tables[table]
+            found = self._txn.stat(database)
+            for key, value in self._log.merged(table).items():
+                rows += (value is not None) - (self._txn.get(key, None, database) is not None)
         except lmdb.Error as error:
             raise read_error(error, table) from error
         pages = found["branch_pages"] + found["leaf_pages"] + found["overflow_pages"]
-        return TableSize(found["entries"], pages * found["psize"])
+        return TableSize(found["entries"] + rows, pages * found["psize"])
 
     def _begin_again(self, environment: Environment, error: lmdb.Error) -> lmdb.Transaction[bytes]:
         """Remove what kept the transaction from beginning, where that can be done, and begin it once more."""

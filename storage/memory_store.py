@@ -182,6 +182,14 @@ class MemoryStore:
             self._now = _Snapshot(draft.tables)
         return None
 
+    def is_tidy(self) -> bool:
+        """Say that nothing was put off; called by the writer."""
+        return True
+
+    def tidy(self) -> TreadleError | None:
+        """Do nothing; called by the writer."""
+        return None
+
     def _check(self, draft: _Draft, batch: Batch, barriers: Barriers) -> int:
         key = thread_key(batch.number)
         before = judge(batch, draft.tables[Table.THREADS].values.get(key), key, barriers)

@@ -28,3 +28,4 @@ class Table(IntEnum):
     CHANGES = 11
     WORK = 12
     USERS = 13
+    LOG = 14

@@ -19,8 +19,8 @@ import threading
 import time
 from collections import deque
 from operator import attrgetter, length_hint
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, cast
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from ..protocol.errors import InternalError, StorageFull, StoreClosed, StoreFailed, TreadleError
 from ..protocol.limits import GROUP_BATCHES_MAX, GROUP_BYTES_MAX
@@ -35,6 +35,8 @@ __all__ = ["Barriers", "Engine", "Writer"]
 
 _log = logging.getLogger("treadle.storage")
 
+IDLE_S: Final = 1.0  # without work, after which the writer does what was put off
+
 _size = attrgetter("size")
 
 Barriers = dict[int, tuple[int, int]]
@@ -48,6 +50,18 @@ class Engine(Protocol):
 
         Returns:
             Why the store must take no more writes, or None while it stays usable.
+        """
+        ...
+
+    def is_tidy(self) -> bool:
+        """Say whether `tidy` would find nothing to do."""
+        ...
+
+    def tidy(self) -> TreadleError | None:
+        """Do what was put off, where nobody waits for it; as durable as a group. What cannot be done stays put off.
+
+        Returns:
+            As `write`.
         """
         ...
 
@@ -158,6 +172,7 @@ class Writer:
         else:
             while self.step():
                 pass
+            self._tidy()
 
     def forget(self) -> None:
         """Refuse everything from now on, in a forked child: the worker and what it held live in the parent only."""
@@ -190,6 +205,7 @@ class Writer:
                 if group:
                     self._serve(group)
                 elif closing:
+                    self._tidy()
                     return
                 else:
                     self._sleep()
@@ -203,7 +219,24 @@ class Writer:
             if self._waiting or self._closing:
                 self._asleep = False
                 return
+        if self._failed is None and not self._engine.is_tidy():
+            try:
+                self._bell.get(timeout=IDLE_S)
+            except Empty:
+                self._tidy()
+            else:
+                return
+        # Rung meanwhile, or from now on; and what could not be tidied waits for the next group.
         self._bell.get()
+
+    def _tidy(self) -> None:
+        try:
+            if self._failed is None and not self._engine.is_tidy():
+                failed = self._engine.tidy()
+                if failed is not None:
+                    self._fail(failed)
+        except BaseException as error:  # noqa: BLE001 - rule 1, as in `_serve`
+            self._break(error, iter(()))
 
     def _wake(self) -> None:
         self._bell.put(None)

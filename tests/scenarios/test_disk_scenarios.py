@@ -427,6 +427,9 @@ def test_many_threads_at_work_share_their_syncs(tmp_path: Path) -> None:
                 groups.append(len(batches))
                 return write(batches, barriers, answers)
 
+            def __getattr__(self, name: str) -> Any:
+                return getattr(engine, name)
+
         handed, count, commit = threading.Condition(), 0, store.commit
 
         def counting(batch: Any) -> None:

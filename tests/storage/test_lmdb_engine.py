@@ -284,6 +284,9 @@ def test_whatever_commits_fail_the_groups_come_out_as_in_memory(
             if answer.kind == "committed":
                 heads[one.number] = (one.head_generation, one.head_sequence), (one.boot, one.life)
         kinds.update(answer.kind for answer in answers)
+    failing.plan = []
+    assert engine.tidy() is None
+    assert engine.is_tidy()
     with failing.env.begin() as txn:
         for table in Table:
             if table is not Table.META:

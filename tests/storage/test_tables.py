@@ -21,5 +21,6 @@ def test_the_numbers_and_names_of_the_tables_are_pinned() -> None:
         (11, "CHANGES"),
         (12, "WORK"),
         (13, "USERS"),
+        (14, "LOG"),
     ]
     assert KEY_BYTES_MAX == 511

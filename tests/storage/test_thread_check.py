@@ -16,7 +16,7 @@ from treadle.storage.thread_check import Broken, ThreadCheck
 
 from .filled import THREAD, Tables, changed, filled_tables, store_of
 
-WITH_ROWS = [table for table in Table if table is not Table.META]
+WITH_ROWS = [table for table in Table if table not in (Table.META, Table.LOG)]
 # What follows from the journal to the byte. Not so: the journal itself, values, and at which batch a status changed.
 NOT_GIVEN = (Table.JOURNAL, Table.VALUES, Table.CHANGES, Table.USERS)
 GIVEN = [table for table in WITH_ROWS if table not in NOT_GIVEN]

@@ -32,7 +32,18 @@ class Engine:
     def __init__(self, act: Callable[[list[Batch], list[Answer]], TreadleError | None] | None = None) -> None:
         self.groups: list[list[int]] = []
         self.barriers: list[Barriers] = []
+        self.untidy = False
+        self.untidiable: TreadleError | None = None
+        self.tidied: SimpleQueue[None] = SimpleQueue()
         self._act = act
+
+    def is_tidy(self) -> bool:
+        return not self.untidy
+
+    def tidy(self) -> TreadleError | None:
+        self.tidied.put(None)
+        self.untidy = False
+        return self.untidiable
 
     def write(self, batches: list[Batch], barriers: Barriers, answers: list[Answer]) -> TreadleError | None:
         self.groups.append([one.number for one in batches])
@@ -459,3 +470,79 @@ def test_a_commit_that_is_interrupted_anywhere_leaves_nothing_accepted_behind_th
     writer.commit(batch(2, confirm=answers.confirm(2)))
     writer.close()
     assert [name for name, _ in answers.all] == ([1, 2] if interrupted == "append" else [2])
+
+
+# --- what was put off
+
+
+def test_a_writer_without_work_does_what_was_put_off_and_then_sleeps_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("treadle.storage.writer.IDLE_S", 0.01)
+    engine, answers = Engine(), Answers()
+    engine.untidy = True
+    writer = Writer(engine)
+    writer.start()
+    engine.tidied.get(timeout=PATIENCE_S)
+    fill(writer, answers, 1)
+    answers.wait(1)
+    engine.untidy = True
+    fill(writer, answers, 1)
+    engine.tidied.get(timeout=PATIENCE_S)
+    writer.close()
+
+    assert answers.kinds() == ["committed"] * 2
+    assert engine.tidied.empty()
+
+
+@pytest.mark.parametrize("worker", [True, False])
+def test_a_close_does_what_was_put_off_once_everything_is_written(worker: bool) -> None:
+    engine, answers = Engine(), Answers()
+    engine.untidy = True
+    writer = Writer(engine)
+    fill(writer, answers, 3)
+    if worker:
+        writer.start()
+    writer.close()
+
+    assert answers.kinds() == ["committed"] * 3
+    assert engine.tidied.qsize() == 1
+
+
+@pytest.mark.parametrize("raises", [True, False])
+@pytest.mark.parametrize("worker", [True, False])
+def test_what_was_put_off_and_cannot_be_done_is_why_nothing_more_is_taken(
+    monkeypatch: pytest.MonkeyPatch, raises: bool, worker: bool
+) -> None:
+    monkeypatch.setattr("treadle.storage.writer.IDLE_S", 0.01)
+    engine, answers, told = Engine(), Answers(), threading.Event()
+    engine.untidy, engine.untidiable = True, StoreFailed("the disk is broken")
+
+    def tidy() -> TreadleError | None:
+        told.set()
+        if raises:
+            raise MemoryError
+        return engine.untidiable
+
+    monkeypatch.setattr(engine, "tidy", tidy)
+    writer = Writer(engine)
+    if worker:
+        writer.start()
+        assert told.wait(PATIENCE_S)
+        writer.barrier(1, 1, 1, answers.confirm("behind it"))
+        answers.wait(1)
+    writer.close()
+
+    assert isinstance(writer._failed, StoreFailed)
+    fill(writer, answers, 1)
+    assert set(answers.kinds()) == {"not_written"}
+
+
+def test_a_failed_store_is_left_as_it_is() -> None:
+    engine = Engine(
+        lambda batches, answers: answers.extend(refused(StoreFailed("no")) for _ in batches) or StoreFailed("no")
+    )
+    engine.untidy = True
+    writer = Writer(engine)
+    fill(writer, Answers(), 1)
+    writer.close()
+
+    assert engine.tidied.empty()

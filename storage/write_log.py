@@ -1,0 +1,238 @@
+"""Owns what is committed and not yet in its tables: the rows of the last groups, as records of LOG. Knows no batches.
+
+A group of many threads touches a page for almost every row. Written at once into the tables that is four times what the
+bare rows take, and the sync waits for all of it. So a group is one record of LOG, in one run of pages, and is as durable
+by that. Its rows go into their tables with those of the groups around it, all at once: most of what one execution
+changes has been changed again by then, and neighbours share their pages.
+
+Until then a snapshot of the store is its tables with these rows over them. All here is immutable once it is made, and
+what is in LOG within a snapshot is the truth: whoever has the records has the layers.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Final
+
+import msgpack
+
+from ..protocol.errors import CorruptRecord
+from .tables import KEY_BYTES_MAX, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from .store import Rows
+
+__all__ = [
+    "EMPTY",
+    "MISSING",
+    "Changes",
+    "Layer",
+    "WriteLog",
+    "check_changes",
+    "log_key",
+    "pack_changes",
+    "unpack_changes",
+]
+
+VERSION: Final = 1
+# What waits in memory, and what an open has to read: a few megabytes, and some ten milliseconds to put it away.
+LAYERS_MAX: Final = 32
+ROWS_MAX: Final = 32_768
+BYTES_MAX: Final = 8 << 20
+_PAGE: Final = 256
+
+Changes: TypeAlias = "Sequence[dict[bytes, bytes | None]]"
+"""By the number of a table the rows that are other than in it; None: the row is gone."""
+
+_BYTES: Final = {bytes}
+_BYTES_OR_GONE: Final = {bytes, type(None)}
+_NEVER_LOGGED: Final = (Table.META, Table.LOG)
+
+
+class Missing:
+    """Says that the log has nothing about a row."""
+
+
+MISSING: Final = Missing()
+
+
+class Layer:
+    """What one group changed. Any worker may read it.
+
+    Args:
+        number: its record in LOG.
+        changes: belongs to the layer from now on.
+        size: bytes of the record.
+    """
+
+    __slots__ = ("_keys", "changes", "count", "number", "size")
+
+    def __init__(self, number: int, changes: Changes, size: int) -> None:
+        self.number = number
+        self.changes = changes
+        self.count = sum(map(len, changes))
+        self.size = size
+        self._keys: dict[int, list[bytes]] = {}
+
+    def touches(self, table: int, low: bytes, high: bytes | None) -> bool:
+        """Say whether it changes a row with `low <= key < high`."""
+        if not self.changes[table]:
+            return False
+        keys = self._sorted(table)
+        first = bisect_left(keys, low)
+        return first < len(keys) and (high is None or keys[first] < high)
+
+    def between(self, table: int, low: bytes, high: bytes | None, *, reverse: bool, limit: int | None) -> list[bytes]:
+        """Return the first keys of changed rows with `low <= key < high`; with `reverse` the last ones, backwards."""
+        keys = self._sorted(table)
+        start, end = bisect_left(keys, low), len(keys) if high is None else bisect_left(keys, high)
+        if limit is None:
+            limit = len(keys)
+        return keys[max(start, end - limit) : end][::-1] if reverse else keys[start : min(end, start + limit)]
+
+    def _sorted(self, table: int) -> list[bytes]:
+        # Made when it is first asked for: most layers are never scanned. Two workers at once make equal lists.
+        keys = self._keys.get(table)
+        if keys is None:
+            keys = self._keys[table] = sorted(self.changes[table])
+        return keys
+
+
+class WriteLog:
+    """The layers that lie over the tables, the newest first."""
+
+    __slots__ = ("count", "layers", "size")
+
+    def __init__(self, layers: tuple[Layer, ...] = ()) -> None:
+        self.layers = layers
+        self.count = sum(layer.count for layer in layers)
+        self.size = sum(layer.size for layer in layers)
+
+    def takes(self, count: int, size: int) -> bool:
+        """Say whether a layer of so many rows and bytes may wait with the others."""
+        return (
+            len(self.layers) < LAYERS_MAX and self.count + count <= ROWS_MAX and self.size + size <= BYTES_MAX
+        )  # fmt: skip
+
+    def under(self, layer: Layer) -> WriteLog:
+        """Return this log with one more layer over it."""
+        return WriteLog((layer, *self.layers))
+
+    def get(self, table: int, key: bytes) -> bytes | Missing | None:
+        """Return the value of a row, None where it is gone, `MISSING` where its table says what it is."""
+        for layer in self.layers:
+            changes = layer.changes[table]
+            if key in changes:
+                return changes[key]
+        return MISSING
+
+    def merged(self, table: int) -> dict[bytes, bytes | None]:
+        """Return all that differs from a table."""
+        merged: dict[bytes, bytes | None] = {}
+        for layer in reversed(self.layers):
+            merged.update(layer.changes[table])
+        return merged
+
+    def scan(
+        self,
+        below: Callable[[bytes, bytes | None, int | None, int], Rows],
+        table: int,
+        low: bytes,
+        high: bytes | None,
+        *,
+        reverse: bool,
+        limit: int | None,
+        skip: int,
+    ) -> Rows:
+        """Return rows with `low <= key < high`; see `View.scan`.
+
+        Args:
+            below: reads the table itself, in the same direction: from, below what key, how many at most, skipping how many.
+        """
+        layers = [layer for layer in reversed(self.layers) if layer.touches(table, low, high)]
+        if not layers:
+            return below(low, high, limit, skip)
+        wanted = None if limit is None else skip + limit
+        found: Rows = []
+        while True:
+            page = None if wanted is None else max(wanted - len(found), _PAGE)
+            rows: dict[bytes, bytes | None] = dict(below(low, high, page, 0))
+            # Where one of them has more than a page, only what comes before its last key is known of all.
+            edges = [next(reversed(rows))] if len(rows) == page else []
+            for layer in layers:
+                keys, changes = layer.between(table, low, high, reverse=reverse, limit=page), layer.changes[table]
+                if len(keys) == page:
+                    edges.append(keys[-1])
+                for key in keys:
+                    rows[key] = changes[key]
+            edge = None if not edges else max(edges) if reverse else min(edges)
+            found += sorted(
+                (
+                    (key, value)
+                    for key, value in rows.items()
+                    if value is not None and (edge is None or (key >= edge if reverse else key <= edge))
+                ),
+                reverse=reverse,
+            )
+            if edge is None or (wanted is not None and len(found) >= wanted):
+                return found[skip:wanted]
+            if reverse:
+                high = edge
+            else:
+                low = edge + b"\0"
+
+
+EMPTY: Final = WriteLog()
+
+
+def check_changes(changes: Changes) -> None:
+    """Make sure that every table will take these rows: once they are in the log, nobody is left to be told.
+
+    Raises:
+        TypeError, ValueError: what one batch can cause by its own contents.
+    """
+    for rows in changes:
+        if not rows:
+            continue
+        if set(map(type, rows)) != _BYTES or not set(map(type, rows.values())) <= _BYTES_OR_GONE:
+            raise TypeError("a key or a value is not bytes")
+        if b"" in rows:
+            raise ValueError("a key is empty")
+        if max(map(len, rows)) > KEY_BYTES_MAX and any(
+            len(key) > KEY_BYTES_MAX for key, value in rows.items() if value is not None
+        ):
+            raise ValueError(f"a key is longer than {KEY_BYTES_MAX} bytes")
+
+
+def log_key(number: int) -> bytes:
+    """Return the key of a record in LOG."""
+    return number.to_bytes(8, "big")
+
+
+def pack_changes(changes: Changes) -> bytes:
+    """Return the record of what a group changed."""
+    record: bytes = msgpack.packb([VERSION, {table: rows for table, rows in enumerate(changes) if rows}])
+    return record
+
+
+def unpack_changes(key: bytes, data: bytes) -> Layer:
+    """Return the layer that a record of LOG holds. Raises: CorruptRecord: it is none."""
+    changes: list[dict[bytes, bytes | None]] = [{} for _ in Table]
+    try:
+        version, stored = msgpack.unpackb(data, strict_map_key=False)
+        if version != VERSION or type(version) is not int:
+            raise ValueError(f"version {version!r}")
+        for table, rows in stored.items():
+            if Table(table) in _NEVER_LOGGED or not isinstance(rows, dict):
+                raise ValueError(f"rows of table {table}")
+            changes[table] = rows
+        check_changes(changes)
+    except (ValueError, TypeError, AttributeError, RecursionError, msgpack.UnpackException) as error:
+        name = Table.LOG.name.lower()
+        raise CorruptRecord(
+            f"record {key.hex()} of table {name} is corrupt: {error}", table=name, key=key.hex()
+        ) from error
+    return Layer(int.from_bytes(key, "big"), changes, len(data))

@@ -1,0 +1,198 @@
+"""Owns the proof of treadle.storage.write_log: layers over a table read as one table, and records that come back."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from typing import TYPE_CHECKING, Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from treadle.protocol.errors import CorruptRecord
+from treadle.storage import write_log
+from treadle.storage.tables import KEY_BYTES_MAX, Table
+from treadle.storage.write_log import (
+    EMPTY,
+    MISSING,
+    Changes,
+    Layer,
+    WriteLog,
+    check_changes,
+    log_key,
+    pack_changes,
+    unpack_changes,
+)
+
+if TYPE_CHECKING:
+    from treadle.storage.store import Rows
+
+J = int(Table.JOURNAL)
+
+keys = st.binary(min_size=1, max_size=2).map(lambda name: bytes(byte % 6 for byte in name))
+rows = st.dictionaries(keys, st.binary(max_size=2), max_size=30)
+changed = st.dictionaries(keys, st.none() | st.binary(max_size=2), max_size=15)
+
+
+def changes(table: int, given: dict[bytes, bytes | None]) -> Changes:
+    return [given if one == table else {} for one in range(len(Table))]
+
+
+def layer(number: int, given: dict[bytes, bytes | None], table: int = J) -> Layer:
+    return Layer(number, changes(table, given), 10)
+
+
+def log_of(*given: dict[bytes, bytes | None]) -> WriteLog:
+    log = EMPTY
+    for number, one in enumerate(given, 1):
+        log = log.under(layer(number, one))
+    return log
+
+
+def part(
+    table: dict[bytes, bytes], low: bytes, high: bytes | None, reverse: bool, limit: int | None, skip: int
+) -> Rows:
+    found = sorted(row for row in table.items() if low <= row[0] and (high is None or row[0] < high))
+    if reverse:
+        found.reverse()
+    return found[skip : None if limit is None else skip + limit]
+
+
+def over(table: dict[bytes, bytes], given: list[dict[bytes, bytes | None]]) -> dict[bytes, bytes]:
+    merged: dict[bytes, bytes | None] = dict(table)
+    for one in given:
+        merged |= one
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+@given(
+    rows,
+    st.lists(changed, max_size=4),
+    st.binary(max_size=2),
+    st.none() | keys,
+    st.booleans(),
+    st.none() | st.integers(1, 9),
+    st.integers(0, 9),
+    st.integers(1, 5),
+)
+def test_a_scan_reads_layers_and_table_as_one_table(
+    table: dict[bytes, bytes], given: list[dict[bytes, bytes | None]], low: bytes, high: bytes | None, reverse: bool,
+    limit: int | None, skip: int, page: int,
+) -> None:  # fmt: skip
+    def below(low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+        return part(table, low, high, reverse, limit, skip)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(write_log, "_PAGE", page)
+        found = log_of(*given).scan(below, J, low, high, reverse=reverse, limit=limit, skip=skip)
+
+    assert found == part(over(table, given), low, high, reverse, limit, skip)
+
+
+@given(rows, st.lists(changed, max_size=4))
+def test_a_row_and_all_rows_are_those_of_the_newest_layer(
+    table: dict[bytes, bytes], given: list[dict[bytes, bytes | None]]
+) -> None:
+    log = log_of(*given)
+    expected = over({}, given)
+
+    for key in {*table, *(key for one in given for key in one)}:
+        found = log.get(J, key)
+        assert (found is MISSING) == (not any(key in one for one in given))
+        assert found is MISSING or found == expected.get(key)
+    assert {key: value for key, value in log.merged(J).items() if value is not None} == expected
+    assert log.get(J + 1, b"a") is MISSING
+    assert log.merged(J + 1) == {}
+
+
+def test_a_long_table_is_not_read_for_a_short_page() -> None:
+    log = log_of({b"%08d" % n: b"" for n in range(5_000)}, {b"%08d" % n: None for n in range(300)})
+    asked: list[int | None] = []
+
+    def below(low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+        asked.append(limit)
+        return []
+
+    assert log.scan(below, J, b"", None, reverse=False, limit=2, skip=1) == [(b"00000301", b""), (b"00000302", b"")]
+    assert asked == [256, 256]
+    # What no layer touches is the table's own business.
+    asked.clear()
+    log.scan(below, J, b"x", None, reverse=True, limit=7, skip=3)
+    assert asked == [7]
+
+
+def test_a_log_takes_so_many_layers_rows_and_bytes_and_no_more() -> None:
+    full = WriteLog(tuple(layer(n, {}) for n in range(write_log.LAYERS_MAX)))
+
+    assert EMPTY.takes(write_log.ROWS_MAX, write_log.BYTES_MAX)
+    assert not EMPTY.takes(write_log.ROWS_MAX + 1, 1)
+    assert not EMPTY.takes(1, write_log.BYTES_MAX + 1)
+    assert not full.takes(1, 1)
+    assert log_of({b"a": None, b"b": b""}).count == 2
+
+
+# --- records
+
+
+def some_changes(luck: random.Random) -> Changes:
+    return [
+        {}
+        if table in (Table.META, Table.LOG)
+        else {
+            luck.randbytes(luck.randint(1, 40)): luck.choice([None, b"", luck.randbytes(luck.randint(0, 300))])
+            for _ in range(luck.randint(0, 4))
+        }
+        for table in Table
+    ]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_record_comes_back_as_the_layer_that_it_was(seed: int) -> None:
+    given = some_changes(random.Random(seed))
+    number = 1 << seed
+
+    back = unpack_changes(log_key(number), pack_changes(given))
+
+    assert (list(back.changes), back.number) == (list(given), number)
+    assert back.count == sum(map(len, given))
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        None, [], [1], {}, [2, {}], [True, {}], [1, {}, 1], [1, [{}]], [1, {0: {}}], [1, {14: {b"a": b""}}], [1, {15: {}}],
+        [1, {"a": {}}], [1, {3: []}], [1, {3: {b"": b""}}], [1, {3: {"a": b""}}], [1, {3: {b"a": "b"}}], [1, {3: {b"a": 1}}],
+        [1, {3: {b"k" * 512: b""}}], [1, {-1: {b"a": b""}}],
+    ],
+)  # fmt: skip
+def test_a_record_that_is_none_is_named(stored: Any) -> None:
+    with pytest.raises(CorruptRecord) as caught:
+        unpack_changes(log_key(258), msgpack.packb(stored))
+
+    assert caught.value.details == {"table": "log", "key": "0000000000000102"}
+
+
+@given(st.binary(max_size=60), st.integers(0, 200))
+def test_whatever_bytes_stand_there_they_are_a_layer_or_are_named(noise: bytes, at: int) -> None:
+    whole = pack_changes(some_changes(random.Random(1)))
+    for record in (noise, whole[:at] + noise + whole[at + len(noise) :]):
+        with contextlib.suppress(CorruptRecord):
+            check_changes(unpack_changes(log_key(1), record).changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fits"),
+    [
+        (b"k" * KEY_BYTES_MAX, b"", True), (b"k" * (KEY_BYTES_MAX + 1), None, True), (b"k" * (KEY_BYTES_MAX + 1), b"", False),
+        (b"", b"", False), (b"", None, False), ("k", b"", False), (b"k", "v", False), (b"k", 1, False), (1, b"", False),
+    ],
+)  # fmt: skip
+def test_what_no_table_would_take_is_refused_before_it_is_logged(key: Any, value: Any, fits: bool) -> None:
+    given = changes(J, {b"before": b"", key: value})
+    if fits:
+        check_changes(given)
+    else:
+        with pytest.raises((TypeError, ValueError)):
+            check_changes(given)
