@@ -108,11 +108,11 @@ class Environment:
         self._logs.pop(transaction, None)
 
     def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[int, Layer]) -> WriteLog:
-        layers: list[Layer] = []
+        log = EMPTY
         cursor = txn.cursor(self.tables[Table.LOG])
         for key in cursor.iternext(keys=True, values=False):
-            layers.insert(0, known.get(int.from_bytes(key, "big")) or unpack_changes(key, cursor.value()))
-        return WriteLog(tuple(layers)) if layers else EMPTY
+            log = log.under(known.get(int.from_bytes(key, "big")) or unpack_changes(key, cursor.value()))
+        return log
 
     def grow(self) -> bool:
         """Double the map, alone; return False, with nothing changed, where the system has no address space for that.

@@ -106,10 +106,10 @@ class WriteLog:
 
     __slots__ = ("count", "layers", "size")
 
-    def __init__(self, layers: tuple[Layer, ...] = ()) -> None:
-        self.layers = layers
-        self.count = sum(layer.count for layer in layers)
-        self.size = sum(layer.size for layer in layers)
+    def __init__(self) -> None:
+        self.layers: tuple[Layer, ...] = ()
+        self.count = 0
+        self.size = 0
 
     def takes(self, count: int, size: int) -> bool:
         """Say whether a layer of so many rows and bytes may wait with the others."""
@@ -119,7 +119,11 @@ class WriteLog:
 
     def under(self, layer: Layer) -> WriteLog:
         """Return this log with one more layer over it."""
-        return WriteLog((layer, *self.layers))
+        log = WriteLog()
+        log.layers = (layer, *self.layers)
+        log.count = self.count + layer.count
+        log.size = self.size + layer.size
+        return log
 
     def get(self, table: int, key: bytes) -> bytes | Missing | None:
         """Return the value of a row, None where it is gone, `MISSING` where its table says what it is."""

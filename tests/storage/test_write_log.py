@@ -124,7 +124,7 @@ def test_a_long_table_is_not_read_for_a_short_page() -> None:
 
 
 def test_a_log_takes_so_many_layers_rows_and_bytes_and_no_more() -> None:
-    full = WriteLog(tuple(layer(n, {}) for n in range(write_log.LAYERS_MAX)))
+    full = log_of(*({} for _ in range(write_log.LAYERS_MAX)))
 
     assert EMPTY.takes(write_log.ROWS_MAX, write_log.BYTES_MAX)
     assert not EMPTY.takes(write_log.ROWS_MAX + 1, 1)
