@@ -11,6 +11,7 @@ import logging
 import sys
 import threading
 from collections import deque
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final
 
 from ..protocol.errors import NoWorker, RuntimeClosed
@@ -137,12 +138,13 @@ class WorkerPool:
         self._maximum = maximum
         self._abandoned_max = abandoned_max
         self._name = name
-        # Reentrant, since a signal handler may interrupt an execution while its worker is inside. Taken by itself and not by
-        # the condition, whose way in and out is code of Python's: a handler that raises there would leave it taken.
+        # Reentrant, since a signal handler may interrupt an execution while its worker is inside. No condition, whose parts
+        # are code of Python's: a handler that raises there leaves a lock taken, or a sleep listed that is over.
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._bell: SimpleQueue[None] = SimpleQueue()  # each ring has one sleeper look at the line
         self._line: deque[Job] = deque()
         self._running: dict[int, Job] = {}
+        self._coming: set[object] = set()  # workers that were started and did not arrive yet
         self._workers = 0  # those not abandoned
         self._idle = 0
         self._blocked = 0
@@ -179,12 +181,11 @@ class WorkerPool:
                     abandoned=self._abandoned,
                     maximum=self._abandoned_max,
                 )
-            self._line.append(job)
-            self._changed.notify()
-            self._grow()
+            self._grow(1)
             if self._workers == 0:
-                self._line.remove(job)
                 raise NoWorker("the system gives no OS thread", abandoned=self._abandoned)
+            self._ring()
+            self._line.append(job)  # last: where a handler raised before, all that is there now finds no job
         return job
 
     def withdraw(self, job: Job) -> bool:
@@ -227,7 +228,7 @@ class WorkerPool:
     def orphan(self) -> None:
         """Take no more jobs, in a forked child: the one worker that there may be ends with its job."""
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._bell = SimpleQueue()
         self._line.clear()
         self._closed = True
 
@@ -242,7 +243,7 @@ class WorkerPool:
             self._line.clear()
             for job in left:
                 job.state = CANCELLED
-            self._changed.notify_all()
+            self._bell.put(None)  # whoever leaves for that rings for the next one
             return left
 
     def counts(self) -> dict[str, int]:
@@ -261,23 +262,40 @@ class WorkerPool:
             job.blocked = False
             self._blocked -= 1
 
-    def _grow(self) -> None:
-        """Start workers for the jobs that no idle one will take, as far as the limit allows."""
-        while len(self._line) > self._idle and self._workers - self._blocked < self._maximum:
-            worker = threading.Thread(target=self._work, name=self._name, daemon=True)
+    def _ring(self) -> None:
+        """Have a sleeper look at the line, unless all are about to: rings that nobody hears would pile up."""
+        if self._bell.qsize() < self._idle:
+            self._bell.put(None)
+
+    def _grow(self, more: int = 0) -> None:
+        """Start workers for the jobs that no idle one will take, `more` to come included, as far as the limit allows."""
+        while len(self._line) + more > self._idle and self._workers - self._blocked < self._maximum:
+            coming = object()
+            worker = threading.Thread(target=self._work, args=(coming,), name=self._name, daemon=True)
+            self._coming.add(coming)
             self._workers += 1
             self._idle += 1  # it comes for one of them
             try:
                 worker.start()
-            except RuntimeError:
+            except BaseException as error:
+                # A signal handler's error does not say whether it comes: it is counted once it is there.
+                self._coming.discard(coming)
                 self._workers -= 1
                 self._idle -= 1
+                if not isinstance(error, RuntimeError):
+                    raise
                 logger.exception("The system gives no OS thread")
                 return
 
-    def _work(self) -> None:
+    def _work(self, coming: object) -> None:
         job: Job | None = None
         left = False
+        with self._lock:
+            if coming in self._coming:
+                self._coming.remove(coming)
+            else:
+                self._workers += 1
+                self._idle += 1
         try:
             while not left:
                 job = self._take()
@@ -294,21 +312,21 @@ class WorkerPool:
 
     def _take(self) -> Job | None:
         """Wait for a job; None ends the worker."""
-        with self._lock:
-            while not self._line:
+        while True:
+            with self._lock:
+                if self._line:
+                    # Noted before it leaves the line: a worker that dies here must not take it along unseen.
+                    job = self._running[threading.get_ident()] = self._line[0]
+                    job.ident = threading.get_ident()
+                    self._line.popleft()
+                    self._idle, job.state = self._idle - 1, RUNNING
+                    return job
                 if self._closed:
-                    break
-                self._changed.wait()
-            if not self._line:
-                self._idle -= 1
-                self._workers -= 1
-                return None
-            # Noted before it leaves the line: a worker that dies here must not take it along unseen.
-            job = self._running[threading.get_ident()] = self._line[0]
-            job.ident = threading.get_ident()
-            self._line.popleft()
-            self._idle, job.state = self._idle - 1, RUNNING
-            return job
+                    self._idle -= 1
+                    self._workers -= 1
+                    self._bell.put(None)
+                    return None
+            self._bell.get()
 
     def _finished(self, job: Job) -> bool:
         """Forget a job that ended; return whether its worker goes on."""
@@ -337,6 +355,7 @@ class WorkerPool:
                 self._idle -= 1
                 self._workers -= 1
             self._grow()
+            self._ring()  # it may have heard one that was not for it alone
         if job is not None:
             job.lose()
 

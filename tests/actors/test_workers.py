@@ -361,7 +361,7 @@ def test_a_worker_that_dies_around_its_job_is_noticed_and_replaced(pool: WorkerP
         if frame.f_code not in AROUND_A_JOB:
             return None
         # From where it has a job on. Not under the lock: no `with` gives it back if its own line raises.
-        if event == "line" and pool._running and not ended.done() and not pool._changed._is_owned():  # type: ignore[attr-defined]
+        if event == "line" and pool._running and not ended.done() and not pool._lock._is_owned():  # type: ignore[attr-defined]
             passed.append(f"{frame.f_code.co_name} {frame.f_lineno}")
             if len(passed) == line:
                 died.append(threading.current_thread())
