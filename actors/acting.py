@@ -142,6 +142,7 @@ class Acting:
         """The join is durable: call the body again."""
         assert building is not None
         assert self.live is not None
+        self._actor.state.passes += 1
         self.live.next_pass(new_messages(building.events, building.known))
         begin_pass(self.services, self.live)
 

@@ -159,8 +159,8 @@ class LoopTask:
         except Exception:
             logger.exception("Reporting the end of %s failed", self.key)
         except BaseException:
-            # A signal handler's, who knows where: an end that is told once more is of an execution that is over, one that is
-            # not told holds its thread for ever.
+            # A signal handler's, who knows where: an end that is told once more is of a pass that is over, one that is not
+            # told holds its thread for ever.
             tasks.add(self)
             raise
 

@@ -41,18 +41,18 @@ def begin_pass(services: Services, execution: Execution) -> None:
         else:
             context = Context()
             context.run(current_execution.set, execution)
-            report = partial(_report, execution)
+            report = partial(_report, execution, execution.passes)
             context.run(current_wait.set, execution.guard())
             execution.withdrawable(lambda: report(execution.cancelled()))
             execution.handle = services.pool.submit(execution.id, partial(_call, execution), report, context)
     except Exception as error:  # noqa: BLE001 - no worker, or closing: the execution ends with it
-        _report(execution, error)
+        _report(execution, execution.passes, error)
 
 
 class _Pass(LoopTask):
     """A call of a body that runs on the loop."""
 
-    __slots__ = ("_execution",)
+    __slots__ = ("_execution", "_number")
 
     def __init__(self, host: LoopHost, execution: Execution) -> None:
         self.key = execution.id
@@ -61,6 +61,7 @@ class _Pass(LoopTask):
         self._context = Context()
         self._wanted = True
         self._execution = execution
+        self._number = execution.passes
 
     def _made(self) -> object:
         execution = self._execution
@@ -73,7 +74,7 @@ class _Pass(LoopTask):
         return made
 
     def _over(self, error: BaseException | None) -> None:
-        _report(self._execution, error)
+        _report(self._execution, self._number, error)
 
 
 def _call(execution: Execution) -> None:
@@ -81,19 +82,23 @@ def _call(execution: Execution) -> None:
     execution.body.run(execution)
 
 
-def _report(execution: Execution, error: BaseException | None) -> None:
+def _report(execution: Execution, number: int, error: BaseException | None) -> None:
+    # Told once more, behind a signal handler's error: a later pass runs.
+    if number != execution.passes:
+        return
     beside = execution._beside  # noqa: SLF001 - one noun, split for its length
     if error is None:
         ended = BodyEnded(execution.id)
         if beside is not None:
             ended.reason, ended.stopped, ended.limit = beside.stop_reason, beside.stopped, beside.limit
     elif type(error) is WorkerLost:
-        report_lost(execution, "worker_lost", dispatched=error.began)
+        report_lost(execution, "worker_lost", dispatched=error.began, of_pass=number)
         return
     elif execution.fenced and type(error) is ExecutionFenced:
         return  # unfenced, the body met the fence of another execution, whose state it had kept: an error like any other
     else:
         ended = _ended_by(execution.id, error)
+    ended.of_pass = number
     # Looked up once: the end of an execution that did not wait for its body drops it meanwhile.
     calls = None if beside is None else beside.calls
     if calls is None:
@@ -117,9 +122,10 @@ def _ended_by(execution_id: str, error: BaseException) -> BodyEnded:
     return BodyEnded(execution_id, "raised", error_type=kind, error_message=message, reason=reason)
 
 
-def report_lost(execution: Execution, cause: str, *, dispatched: bool) -> None:
+def report_lost(execution: Execution, cause: str, *, dispatched: bool, of_pass: int | None = None) -> None:
     """Say that the loop or worker under an execution is gone."""
     lost = Lost(execution.id, boot_id=execution.services.boot.id, cause=cause, dispatched=dispatched)
+    lost.of_pass = of_pass
     execution.entry.mailbox.put(Mail(lost), internal=True)
 
 

@@ -125,6 +125,7 @@ class State:
         "agent_timeout",
         "ending",
         "facts",
+        "passes",
         "phase",
         "resumes",
         "startable",
@@ -135,6 +136,7 @@ class State:
         self.facts = facts
         self.phase = Phase.IDLE
         self.active: str | None = None  # the execution that owns the slot; outlives FINISH's own fold
+        self.passes = 1  # of that execution's body, the one that runs included
         self.ending: Ending | None = None
         self.unrecorded: ExecutionInterrupted | None = None  # an interruption that the store refused; FINISH carries it
         self.startable = True  # its agent is registered

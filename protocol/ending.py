@@ -169,7 +169,7 @@ def lost_at_rest(state: State, trigger: Lost) -> Decision:
 
 def lost_active(state: State, trigger: Lost) -> Decision:
     """The loop or worker under a live execution is gone: fence it, release, then settle as any loss."""
-    if trigger.execution_id != state.active:
+    if trigger.execution_id != state.active or (trigger.of_pass or state.passes) != state.passes:
         return Decision(Verdict.IGNORE, state.phase)
     ending = Ending(
         None, trigger.now, lost=(trigger.boot_id, trigger.cause, trigger.dispatched), leftovers=trigger.leftovers

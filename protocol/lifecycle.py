@@ -344,6 +344,7 @@ def advance(state: State, decision: Decision, now: int) -> None:
         state.phase = phase
         if phase is STARTING:
             state.active = state.facts.execution_id
+            state.passes = 1
         elif before is STARTING and phase is RUNNING:
             state.resumes = False
     if phase is IDLE and state.active is not None:

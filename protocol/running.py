@@ -97,6 +97,8 @@ def record_process(state: State, trigger: RecordProcess) -> Decision:
 
 def body_ended_running(state: State, trigger: BodyEnded) -> Decision:
     """One more pass for what is unread, or the end of acceptance."""
+    if trigger.of_pass != state.passes:
+        return Decision(Verdict.IGNORE, RUNNING)
     if trigger.rows and trigger.how == "returned" and not trigger.stopped:
         rows = joinable(state, trigger.rows)
         if rows:
@@ -147,6 +149,8 @@ def _text(given: str | None, longest: int, default: str) -> str:
 
 def body_ended_stopping(state: State, trigger: BodyEnded) -> Decision:
     """The interrupted body is back; no further pass, whatever waits."""
+    if trigger.of_pass != state.passes:
+        return Decision(Verdict.IGNORE, state.phase)
     if is_deadline(state):
         return close(state, timed_out(state, trigger.now, abandoned=False))
     if trigger.how == "raised":

@@ -303,7 +303,7 @@ class Expire(Trigger):
 
 
 class BodyEnded(Trigger):
-    """A pass of the body of `execution_id` is over: `how` it ended, with the error where there was one."""
+    """A pass of the body of `execution_id` is over, the `of_pass`-th: `how` it ended, with the error where there was one."""
 
     kind = Kind.BODY_ENDED
     rows: Sequence[Row] = ()
@@ -316,11 +316,10 @@ class BodyEnded(Trigger):
         stopped: bool = False, error_type: str | None = None, error_message: str | None = None,
     ) -> None:  # fmt: skip
         self.execution_id = execution_id
-        self.how, self.now = how, 0
+        self.how, self.now, self.of_pass = how, 0, 1
         self.reason = reason  # a stop code of the loop, None for a plain return
         self.stopped = stopped  # by `execution.stop()`, a limit or a session boundary: nothing further begins
-        self.error_type = error_type
-        self.error_message = error_message
+        self.error_type, self.error_message = error_type, error_message
 
 
 class Deadline(Trigger):
@@ -374,6 +373,7 @@ class Lost(Closing):
     """The executor of `execution_id` is gone: process death, actor crash, loss of a loop or worker."""
 
     kind = Kind.LOST
+    of_pass: int | None = None  # whose worker is gone; None where it is the execution's loop
 
     def __init__(
         self, execution_id: str, *, boot_id: str, cause: str, dispatched: bool, leftovers: tuple[str, ...] = ()

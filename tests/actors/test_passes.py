@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from treadle.actors import passes as passes_module
 from treadle.actors.execution import current_execution
 from treadle.actors.passes import describe_error
 from treadle.actors.testing import Puppet, Stage
+from treadle.actors.workers import WorkerLost
 from treadle.agents import agent
 from treadle.protocol.errors import NoWorker, StorageFull
 from treadle.protocol.receipts import Disposition
@@ -131,6 +133,58 @@ def test_what_arrives_while_a_pass_runs_begins_one_further_pass_of_the_same_exec
 
     assert len(puppet.passes) == 2
     assert thread.execution(receipt.execution_id).result().outcome == "succeeded"
+
+
+@pytest.mark.parametrize("error", [None, ValueError("bad"), WorkerLost(began=True)], ids=["returned", "raised", "lost"])
+@pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
+def test_an_end_that_is_told_twice_ends_no_later_pass(stage: Enter, error: BaseException | None, late: bool) -> None:
+    """A signal handler that raises right behind a report leaves nobody knowing whether it was made."""
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    receipt = on.ask(thread.submit("go"))
+    on.settle()
+    on.ask(thread.steer(receipt.execution_id, "steer"))
+    puppet.returns()
+    while not len(puppet.execution.entry.mailbox):
+        assert on.body()
+    if late:
+        on.settle()
+    passes_module._report(puppet.execution, 1, error)
+    on.settle()
+
+    assert len(puppet.passes) == 2
+    assert thread.state().result().active_execution.phase == "running"
+    puppet.returns()
+    on.settle()
+    assert thread.execution(receipt.execution_id).result().outcome == "succeeded"
+
+
+def test_an_end_that_a_signal_handler_has_told_twice_ends_no_later_pass(
+    stage: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    puppet = Puppet()
+    on = stage(puppet)
+    thread = on.thread()
+    receipt = on.ask(thread.submit("go"))
+    on.settle()
+    on.ask(thread.steer(receipt.execution_id, "steer"))
+    over = passes_module._Pass._over
+    told: list[BaseException | None] = []
+
+    def raised(task: Any, error: BaseException | None) -> None:
+        over(task, error)
+        told.append(error)
+        if len(told) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(passes_module._Pass, "_over", raised)
+    puppet.returns()
+    on.settle()
+
+    assert len(told) == 2
+    assert len(puppet.passes) == 2
+    assert thread.state().result().active_execution.phase == "running"
 
 
 def test_no_pass_begins_after_stop_and_what_was_unread_says_why(stage: Enter) -> None:

@@ -19,6 +19,7 @@ from treadle.protocol.triggers import (
     Delete,
     GraceExpired,
     Interrupt,
+    Lost,
     RecordProcess,
     Released,
     Terminate,
@@ -323,3 +324,33 @@ def test_deletion_waits_for_the_execution() -> None:
 
 def test_an_ending_is_kept_by_value() -> None:
     assert Ending("succeeded", 3)._replace(refused=True) == Ending("succeeded", 3, refused=True)
+
+
+@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.STOPPING])
+@pytest.mark.parametrize("how", ["returned", "raised", "cancelled", "lost"])
+def test_the_end_of_an_earlier_pass_is_passed_over(phase: Phase, how: str) -> None:
+    thread = in_phase(phase)
+    thread.state.passes = 2
+    again: BodyEnded | Lost = BodyEnded("e1", how)  # type: ignore[arg-type]
+    if how == "lost":
+        again = Lost("e1", boot_id="b1", cause="worker_lost", dispatched=True)
+    again.of_pass = 1
+
+    assert thread.take(again).verdict is Verdict.IGNORE
+    assert thread.state.phase is phase
+    again.of_pass = 2
+    thread.take(again)
+    assert thread.state.phase is Phase.FINISHING
+
+
+def test_passes_are_counted_anew_for_each_execution() -> None:
+    thread = in_phase(Phase.RUNNING)
+    thread.state.passes = 2
+    end = BodyEnded("e1")
+    end.of_pass = 2
+    thread.take(end)
+    thread.commit(Released("e1"))
+
+    thread.run()
+
+    assert thread.state.passes == 1
