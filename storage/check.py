@@ -211,13 +211,24 @@ _STRAYS: Final[dict[Table, _Leads]] = {
 }
 
 
+_USAGE: Final = "usage: python -m treadle.storage.check PATH\n"
+
+
 def main(arguments: list[str]) -> int:
     """Check the store that the command line names, print what is wrong, and return the exit code."""
-    if len(arguments) != 1:
-        sys.stderr.write("usage: python -m treadle.storage.check PATH\n")
+    # As everywhere, what stands behind a bare `--` is a path whatever it begins with.
+    paths = arguments[1:] if arguments[:1] == ["--"] else arguments
+    options = [given for given in arguments if given.startswith("-")] if paths is arguments else []
+    if "--help" in options or "-h" in options:
+        sys.stdout.write(
+            f"{_USAGE}Judges a store, open or closed. Exits with 1 where it is broken, with 2 where none was read.\n"
+        )
+        return 0
+    if options or len(paths) != 1:
+        sys.stderr.write(f"unknown option {options[0]!r}\n{_USAGE}" if options else _USAGE)
         return 2
     try:
-        report = check(arguments[0])
+        report = check(paths[0])
     except TreadleError as error:
         sys.stderr.write(f"{error.code}: {error}\n")
         return 2

@@ -182,6 +182,28 @@ def test_the_exit_code_says_what_was_found(tmp_path: Path, capsys: pytest.Captur
     assert capsys.readouterr().err == "usage: python -m treadle.storage.check PATH\n"
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["here", "--help"]], ids=" ".join)
+def test_the_command_tells_its_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("usage: python -m treadle.storage.check PATH\n")
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("arguments", [["--verbose"], ["-v", "here"], ["here", "--fix"]], ids=" ".join)
+def test_the_command_knows_no_options(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    given = next(argument for argument in arguments if argument.startswith("-"))
+
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == f"unknown option {given!r}\nusage: python -m treadle.storage.check PATH\n"
+
+
+@pytest.mark.parametrize("path", ["--missing", "--help"])
+def test_the_command_takes_any_path_behind_two_dashes(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--", path]) == 2
+    assert capsys.readouterr().err.startswith("not_a_store: ")
+
+
 @pytest.mark.slow
 def test_the_command_checks_a_store(tmp_path: Path) -> None:
     fill(tmp_path)
