@@ -107,6 +107,10 @@ class Environment:
         """Undo `expect_log`, where the transaction came to nothing."""
         self._logs.pop(transaction, None)
 
+    def drop_older_logs(self, transaction: int) -> None:
+        """Let go of what transactions before this one left over the tables; who still has such a snapshot reads it there."""
+        self._logs = {transaction: self._logs[transaction]}
+
     def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[int, Layer]) -> WriteLog:
         log = EMPTY
         cursor = txn.cursor(self.tables[Table.LOG])

@@ -155,6 +155,7 @@ class LmdbEngine:
         self._change, self._log, self._boot = change, log, None
         if not log.layers:
             self._change_in_tables = change
+            self._environment.drop_older_logs(txn_id)  # megabytes, which an idle process would keep
         self._written += 1
         if self._written % _READER_CHECK_EVERY == 0:
             self._clear_dead_readers()

@@ -192,6 +192,17 @@ def test_whenever_the_log_is_put_away_the_store_reads_as_one_in_memory(
     memory.close()
 
 
+def test_what_was_put_away_is_kept_in_memory_by_nobody(store: LmdbStore) -> None:
+    assert store._environment is not None
+    for n in range(3):
+        write(store, batch(1, at=(1, n) if n else (0, 0), ops=[(J, key(n), b"large" * 1_000)]))
+    assert [len(log.layers) for log in store._environment._logs.values()][-1] == 3
+
+    assert engine(store).tidy() is None
+
+    assert [log.layers for log in store._environment._logs.values()] == [()]
+
+
 def test_a_view_keeps_what_it_saw_when_the_log_is_put_away(store: LmdbStore) -> None:
     write(store, batch(1, ops=[(J, b"a", b"1"), (J, b"b", b"1")]))
     with store.view() as early:
