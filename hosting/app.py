@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from ..actors import Runtime
 from . import (
     console_page,
     health,
@@ -24,6 +25,7 @@ from . import (
 )
 from .auth import Auth
 from .described import described
+from .given import check_hosts, check_is
 from .guard import Guard
 from .heads import Heads
 from .hosted import Hosted, Limits
@@ -32,8 +34,6 @@ from .problems import handle_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from ..actors import Runtime
 
 __all__ = ["create_app"]
 
@@ -68,8 +68,14 @@ def create_app(
         allowed_hosts: names in `Host`, as `Guard` says; None for those of this machine alone.
         limits: what one client may cost.
         console: serve the page for people at the root, too.
+
+    Raises:
+        InvalidInput: `invalid_option`: one of these is of another kind.
     """
-    limits = limits or Limits()
+    check_is("runtime", runtime, Runtime, "a Runtime(store, agents=[...])")
+    auth = Auth() if auth is None else check_is("auth", auth, Auth, "an Auth({token: Principal('admin')})")
+    limits = Limits() if limits is None else check_is("limits", limits, Limits, "a Limits(...)")
+    allowed = check_hosts(allowed_hosts)
     app = FastAPI(
         title="Treadle",
         version=version("treadle"),
@@ -80,7 +86,7 @@ def create_app(
         redirect_slashes=False,
         generate_unique_id_function=_operation,
     )
-    app.state.treadle = Hosted(runtime, auth or Auth(), limits, tickets.Tickets.of(runtime, limits.ticket_seconds))
+    app.state.treadle = Hosted(runtime, auth, limits, tickets.Tickets.of(runtime, limits.ticket_seconds))
     for router in _ROUTERS:
         app.include_router(router)
     if console:
@@ -89,7 +95,7 @@ def create_app(
     app.add_middleware(Heads)
     app.add_middleware(Paths)
     # The last one added stands first.
-    app.add_middleware(Guard, limits=limits, allowed_hosts=allowed_hosts)
+    app.add_middleware(Guard, limits=limits, allowed_hosts=allowed)
     described(app)
     return app
 

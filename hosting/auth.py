@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import ipaddress
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -17,10 +18,9 @@ from starlette.requests import HTTPConnection
 
 from ..protocol.errors import CallerError, InvalidInput, ThreadNotFound, shorten
 from ..protocol.ids import check_id
+from .given import check_is
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..actors import Runtime, Thread
 
 __all__ = ["Auth", "Principal", "Unauthenticated", "authenticate", "is_loopback", "principal", "visible"]
@@ -70,19 +70,21 @@ class Auth:
         tokens: who each token stands for.
 
     Raises:
-        InvalidInput: a token is none that a header could carry.
+        InvalidInput: `invalid_option`: this is no mapping, or a token is none that a header could carry. Only None and a
+            mapping without tokens stand for no tokens: what is empty by mistake must not open a server.
     """
 
     __slots__ = ("_known",)
 
     def __init__(self, tokens: Mapping[str, Principal] | None = None) -> None:
-        for token, who in (tokens or {}).items():
+        known = {} if tokens is None else check_is("tokens", tokens, Mapping, "a mapping, {token: Principal('admin')}")
+        for token, who in known.items():
             if not isinstance(token, str) or not _TOKEN.fullmatch(token) or not isinstance(who, Principal):
                 raise InvalidInput(
                     f"a token of {shorten(who)} is letters, digits and -._~+/, and stands for a Principal",
                     code="invalid_option",
                 )
-        self._known = [(_digest(token), who) for token, who in (tokens or {}).items()]
+        self._known = [(_digest(token), who) for token, who in known.items()]
 
     def __repr__(self) -> str:
         return f"<Auth of {len(self._known)} tokens>"

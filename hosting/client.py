@@ -19,6 +19,7 @@ from .client_calls import Repeats, options
 from .client_following import RECONNECTS, REPEATS, Backoff, ChangeFollowing, EventFollowing, checked
 from .client_streams import EventStream
 from .client_waiting import Waiting
+from .given import check_callable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -73,6 +74,7 @@ class Client:
     ) -> None:  # fmt: skip
         self._repeats = checked("repeats", repeats)
         self._reconnects = checked("reconnects", reconnects)
+        check_callable("sleep", sleep, "called with seconds")
         self._http = httpx.Client(**options(base_url, token, timeout))
         self._sleep = sleep
 

@@ -22,9 +22,11 @@ from ..protocol.errors import (
     Unavailable,
     shorten,
 )
+from ..protocol.limits import SECONDS_MAX
 from ..protocol.values import JsonObject
 from .client_errors import error_of
 from .client_sse import SseEvent, SseReader
+from .given import check_callable, check_is, wrong
 
 __all__ = ["RECONNECTS", "REPEATS", "Backoff", "ChangeFollowing", "EventFollowing", "Following", "checked"]
 
@@ -61,11 +63,15 @@ RECONNECTS: Final = Backoff(attempts=20)
 
 
 def checked(name: str, backoff: Backoff) -> Backoff:
-    """Return what a client was given as a `Backoff`. Raises: InvalidInput: `invalid_option`; it is none."""
-    if isinstance(backoff, Backoff):
-        return backoff
-    shown = shorten(backoff)
-    raise InvalidInput(f"{name} is a Backoff(attempts=...), not {shown}", code="invalid_option", value=shown)
+    """Return what a client was given as a `Backoff`. Raises: InvalidInput: `invalid_option`; it is none, or none to use."""
+    first, most, attempts, chance = check_is(name, backoff, Backoff, "a Backoff(attempts=...)")
+    for part, seconds in (("first", first), ("most", most)):
+        if type(seconds) not in {int, float} or not 0 <= seconds <= SECONDS_MAX:
+            raise wrong(f"{name}.{part}", "seconds, at least 0", seconds)
+    if attempts is not None and (type(attempts) is not int or attempts < 1):
+        raise wrong(f"{name}.attempts", "a whole number of at least 1, or None", attempts)
+    check_callable(f"{name}.chance", chance, "called for a number from 0 to 1")
+    return backoff
 
 
 class Following(ABC):

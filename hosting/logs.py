@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..actors.execution import current_execution
 from ..protocol.errors import TreadleError, shorten
+from .given import wrong
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -88,16 +89,24 @@ def configure_logging(
 
     Returns:
         The handler, which took the place of an earlier one of this function.
+
+    Raises:
+        InvalidInput: `invalid_option`: there is no such form or level. Nothing was changed.
     """
+    if form not in ("text", "json"):
+        raise wrong("form", "'text' or 'json'", form)
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.set_name("treadle")
     handler.setFormatter(JsonLines() if form == "json" else TextLines())
     handler.addFilter(_OfExecution())
     root = logging.getLogger()
+    try:
+        root.setLevel(level)
+    except (ValueError, TypeError):
+        raise wrong("level", "one of logging's, 'INFO' or logging.INFO", level) from None
     for earlier in [each for each in root.handlers if each.get_name() == "treadle"]:
         root.removeHandler(earlier)
     root.addHandler(handler)
-    root.setLevel(level)
     for chatty in ("uvicorn", "httpx", "httpcore"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     return handler

@@ -15,7 +15,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from prometheus_client.registry import Collector
 
+from ..actors import Runtime
 from .auth import Principal, principal
+from .given import check_is
 from .hosted import Hosted, hosted
 from .problems import Refused, problems
 from .strict_route import StrictRoute
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from ..actors import Runtime
     from ..actors.health import Counts
 
 __all__ = ["RuntimeCollector", "StreamCollector", "router"]
@@ -40,10 +41,13 @@ class RuntimeCollector(Collector):
 
     Args:
         runtime: while it is open or closed; before, there is nothing to count.
+
+    Raises:
+        InvalidInput: `invalid_option`; it is none.
     """
 
     def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
+        self._runtime = check_is("runtime", runtime, Runtime, "the Runtime that is counted")
 
     def collect(self) -> Iterator[Metric]:
         """Count now; costs a look at every thread in use."""
@@ -68,10 +72,13 @@ class StreamCollector(Collector):
 
     Args:
         served: `app.state.treadle`.
+
+    Raises:
+        InvalidInput: `invalid_option`; it is not that.
     """
 
     def __init__(self, served: Hosted) -> None:
-        self._served = served
+        self._served = check_is("served", served, Hosted, "app.state.treadle")
 
     def collect(self) -> Iterator[Metric]:
         """Count now."""

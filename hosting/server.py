@@ -21,9 +21,12 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 
+from ..actors import Runtime
 from ..protocol.errors import InvalidInput, TreadleError
 from .auth import is_loopback
 from .connections import Connection
+from .given import check_callable, check_is, wrong
+from .hosted import Hosted
 from .listening import Listening
 from .outlet import bound_writes
 from .sockets import Socket
@@ -34,9 +37,6 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from fastapi import FastAPI
-
-    from ..actors import Runtime
-    from .hosted import Hosted
 
 __all__ = ["SWITCH_INTERVAL_S", "serve"]
 
@@ -50,6 +50,7 @@ LEAVING_S: Final = 5
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 _SOCKET_BYTES_MAX: Final = 64 << 10  # of one message from a WebSocket's client, who has only pings to send
+_PORT_MAX: Final = 65_535
 _HEAD_SLACK: Final = 16 << 10  # beyond `header_bytes`, so that the guard is the one who says what is too large
 
 
@@ -75,10 +76,18 @@ def serve(
         The exit code: 0, or 1 where the store refused last commits.
 
     Raises:
-        InvalidInput: `invalid_option`: the address is beyond this machine, and no tokens are configured.
+        InvalidInput: `invalid_option`: the address is beyond this machine, and no tokens are configured; or one of these is
+            of another kind. Nothing was closed.
         OSError: the address cannot be listened on.
     """
-    hosted: Hosted = app.state.treadle
+    check_is("runtime", runtime, Runtime, "the Runtime that the app serves")
+    hosted = check_is("app", getattr(getattr(app, "state", None), "treadle", app), Hosted, "what create_app returned")
+    check_is("host", host, str, "a name or an address")
+    if type(port) is not int or not 0 <= port <= _PORT_MAX:
+        raise wrong("port", f"a whole number from 0 to {_PORT_MAX}", port)
+    if drain_timeout is not None and (type(drain_timeout) not in {int, float} or not drain_timeout >= 0):
+        raise wrong("drain_timeout", "a number of at least 0", drain_timeout)
+    check_callable("announce", announce or _print, "called with the address")
     listening = _listen(host, port, needs_loopback=hosted.auth.is_open)
     bound_writes(listening, hosted.limits.write_seconds)
     _allow_open_files()

@@ -15,14 +15,16 @@ from itertools import chain
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
+from ..actors import Runtime
 from ..protocol.errors import RuntimeClosed, TreadleError
+from .given import check_is, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opentelemetry.trace import TracerProvider
 
-    from ..actors import ChangeSubscription, Runtime
+    from ..actors import ChangeSubscription
     from ..protocol.frames import Frame
     from ..storage.batch import Answer, Batch, Confirm
     from ..storage.store import Boot, Store, StoreCounts, View
@@ -57,7 +59,11 @@ def following(runtime: Runtime, provider: TracerProvider | None = None) -> Itera
     Args:
         runtime: open.
         provider: takes the spans; by default the one of this process, where it has one.
+
+    Raises:
+        InvalidInput: `invalid_option`; it is no runtime.
     """
+    check_is("runtime", runtime, Runtime, "a Runtime that is open")
     to = _provider(provider)
     if to is None:
         yield
@@ -105,7 +111,9 @@ def _make(spans: Traced, frame: Frame) -> None:
 
 
 def traced(store: Store, provider: TracerProvider | None = None) -> Store:
-    """Return the store, its commits traced where somebody takes spans."""
+    """Return the store, its commits traced where somebody takes spans. Raises: InvalidInput: `invalid_option`; it is none."""
+    if isinstance(store, type) or not callable(getattr(store, "commit", None)):
+        raise wrong("store", "LmdbStore(path) or MemoryStore()", store)
     to = _provider(provider)
     return store if to is None else TracedStore(store, to)
 
