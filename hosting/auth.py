@@ -18,7 +18,7 @@ from starlette.requests import HTTPConnection
 
 from ..protocol.errors import CallerError, InvalidInput, ThreadNotFound, shorten
 from ..protocol.ids import check_id
-from .given import check_is
+from .given import wrong
 
 if TYPE_CHECKING:
     from ..actors import Runtime, Thread
@@ -77,7 +77,7 @@ class Auth:
     __slots__ = ("_known",)
 
     def __init__(self, tokens: Mapping[str, Principal] | None = None) -> None:
-        known = {} if tokens is None else check_is("tokens", tokens, Mapping, "a mapping, {token: Principal('admin')}")
+        known = {} if tokens is None else _mapping(tokens)
         for token, who in known.items():
             if not isinstance(token, str) or not _TOKEN.fullmatch(token) or not isinstance(who, Principal):
                 raise InvalidInput(
@@ -103,6 +103,12 @@ class Auth:
             if hmac.compare_digest(known, presented):
                 found = who
         return found
+
+
+def _mapping(tokens: object) -> Mapping[str, Principal]:
+    if not isinstance(tokens, Mapping):
+        raise wrong("tokens", "a mapping, {token: Principal('admin')}", tokens)
+    return tokens
 
 
 def _digest(token: str) -> bytes:
