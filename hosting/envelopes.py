@@ -18,6 +18,7 @@ from ..protocol.limits import (
     TAG_LENGTH_MAX,
     TAGS_MAX,
 )
+from ..protocol.messages import BASE64
 
 __all__ = [
     "ID_SCHEMA", "InputEnvelope", "Interruption", "MessagePatch", "NewThread", "NewValue", "QueuedMessage", "QueuedTool",
@@ -38,8 +39,7 @@ _ENV = {
     "propertyNames": {"pattern": r"^[^=\u0000]+$"},
     "additionalProperties": {"type": "string", "pattern": r"^[^\u0000]*$"},
 }
-_BASE64 = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-_FILE = {"type": "object", "properties": {"data": {"type": ["string", "null"], "pattern": _BASE64}}}
+_FILE = {"type": "object", "properties": {"data": {"type": ["string", "null"], "pattern": BASE64}}}
 _ATTACHMENTS = {"type": ["array", "null"], "items": _FILE, "maxItems": ATTACHMENTS_MAX}
 _MESSAGE = {
     "type": "object",

@@ -19,6 +19,7 @@ from .trusted import filled
 from .values import JsonObject, check_value
 
 __all__ = [
+    "BASE64",
     "OVERHEAD",
     "ROLES",
     "Content",
@@ -40,7 +41,10 @@ Draft: TypeAlias = JsonObject
 Content: TypeAlias = "str | Sequence[str | dict[str, object] | Message]"
 
 OVERHEAD: Final = 64  # bytes of keys, ids and flags around a message's own text, rounded up
-_BASE64: Final = re.compile("[A-Za-z0-9+/]*={0,2}")  # of texts whose length is a multiple of four
+BASE64: Final = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+"""The `data` of an attachment, as a pattern of a schema."""
+# The same of texts whose length is a multiple of four: 1 MiB takes that one 20 ms and 40 MiB, and this one 1 ms and nothing.
+_BASE64_BY_FOURS: Final = re.compile("[A-Za-z0-9+/]*={0,2}")
 _CALLER_KEYS = frozenset({"role", "content", "silent", "metadata", "attachments", "name"})
 # Only a body makes and answers calls: a step loop runs those that it finds waiting, whoever put them there.
 _BODYS_KEYS = frozenset({"tool_calls", "tool_call_id", "tool_status"})
@@ -269,7 +273,7 @@ def check_attachments(attachments: object) -> list[object]:
     assert isinstance(checked, list)
     for index, item in enumerate(checked):
         data = item.get("data") if isinstance(item, dict) else None
-        if data is not None and not (isinstance(data, str) and len(data) % 4 == 0 and _BASE64.fullmatch(data)):
+        if data is not None and not (isinstance(data, str) and _is_base64(data)):
             raise InvalidInput(
                 f"the data of an attachment must be base64 text, not {shorten(data)}",
                 code="invalid_attachment",
@@ -277,6 +281,10 @@ def check_attachments(attachments: object) -> list[object]:
                 value=shorten(data),
             )
     return list(checked)
+
+
+def _is_base64(text: str) -> bool:
+    return len(text) % 4 == 0 and _BASE64_BY_FOURS.fullmatch(text) is not None
 
 
 def draft_messages(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from itertools import count
+import re
+from itertools import count, product
 from typing import Any
 
 import msgpack
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from treadle.protocol.errors import InvalidInput, LimitExceeded
 from treadle.protocol.limits import INPUT_BYTES_MAX, MESSAGE_BYTES_MAX
 from treadle.protocol.messages import (
+    BASE64,
     ROLES,
     Message,
     check_attachments,
@@ -257,3 +259,20 @@ def test_what_does_not_decode_is_refused(data: str) -> None:
         with pytest.raises(InvalidInput) as error:
             check_attachments([{"data": data}])
         assert error.value.details["path"] == "$.attachments[0].data"
+
+
+def test_the_pattern_that_schemas_show_takes_what_the_check_takes() -> None:
+    def is_taken(data: str) -> bool:
+        try:
+            check_attachments([{"data": data}])
+        except InvalidInput:
+            return False
+        return True
+
+    shown = re.compile(BASE64)
+    words = [
+        "".join(word) for length in range(10) for word in product("A/=" if length > 6 else "A/=-\n", repeat=length)
+    ]
+
+    assert [word for word in words if is_taken(word) != bool(shown.fullmatch(word))] == []
+    assert sum(map(is_taken, words)) > 100
