@@ -1,4 +1,4 @@
-"""Owns `FakeClock`, time that moves only when a test says so. Never sleeps and never reads the machine's clock."""
+"""Owns `FakeClock`, time that moves only when a test says so. Never sleeps, and reads the machine's clock for guards alone."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from ..protocol.errors import InvalidInput, shorten
+from .bell import Bell
 from .clock import Timer, TimerHeap
 
 if TYPE_CHECKING:
@@ -33,18 +34,17 @@ class FakeClock:
         self._start_us = now_us
         self._now = 0.0
         self._heap = TimerHeap()
-        self._changed = threading.Condition(threading.RLock())
+        self._lock = threading.RLock()
+        self._bell = Bell()
         self._stopped = False
 
     def now_us(self) -> int:
         """Return the fake wall-clock time in microseconds."""
-        with self._changed:
-            return self._start_us + round(self._now * 1_000_000)
+        return self._start_us + round(self._now * 1_000_000)
 
     def monotonic(self) -> float:
         """Return the seconds advanced so far."""
-        with self._changed:
-            return self._now
+        return self._now
 
     def timers(self) -> FakeTimers:
         """Make timers that this clock drives; stopping them leaves those made before and after alone."""
@@ -52,16 +52,16 @@ class FakeClock:
 
     def after(self, seconds: float, call: Callable[[], object]) -> Timer:
         """Run `call` once the clock was advanced by this many seconds."""
-        with self._changed:
+        with self._lock:
             return self.at(self._now + seconds, call)
 
     def at(self, due: float, call: Callable[[], object]) -> Timer:
         """Run `call` once `monotonic()` reaches `due`, at the next `advance`, be it by nothing."""
         timer = Timer(due, call, self._note_cancelled)
-        with self._changed:
+        with self._lock:
             if not self._stopped:
                 self._heap.add(timer)
-                self._changed.notify_all()
+        self._bell.ring()
         return timer
 
     def advance(self, seconds: float) -> int:
@@ -80,7 +80,7 @@ class FakeClock:
         if type(seconds) not in {int, float} or not 0 <= seconds <= sys.float_info.max:
             why = f"seconds must be a finite number of at least 0, not {shorten(seconds)}"
             raise InvalidInput(why, code="invalid_value", value=shorten(seconds))
-        with self._changed:
+        with self._lock:
             end = self._now + seconds
         fired = 0
         while (call := self._step(end)) is not None:
@@ -102,24 +102,23 @@ class FakeClock:
         Raises:
             TimeoutError: the guard ran out.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._heap.pending() >= count, timeout):
-                raise TimeoutError(f"{self._heap.pending()} timers pending, not {count}, after {timeout} seconds")
+        if not self._bell.wait_until(lambda: self.pending() >= count, timeout):
+            raise TimeoutError(f"{self.pending()} timers pending, not {count}, after {timeout} seconds")
 
     def next_due(self) -> float | None:
         """Return the seconds until the first pending timer is due; None when there is none."""
-        with self._changed:
-            due = self._heap.first_due()
-            return None if due is None else max(0.0, due - self._now)
+        with self._lock:
+            due, now = self._heap.first_due(), self._now
+        return None if due is None else max(0.0, due - now)
 
     def pending(self) -> int:
         """Count the timers that may still go off."""
-        with self._changed:
+        with self._lock:
             return self._heap.pending()
 
     def stop(self) -> None:
         """Drop all timers; none goes off any more."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._heap.clear()
 
@@ -136,22 +135,17 @@ class FakeClock:
         Raises:
             TimeoutError: the guard ran out, or nothing is left that time could bring about.
         """
-        reply.add_done_callback(lambda _reply: self._note())
+        reply.add_done_callback(lambda _reply: self._bell.ring())
         while not reply.done():
-            with self._changed:
-                if not self._changed.wait_for(lambda: reply.done() or self._heap.first_due() is not None, timeout):
-                    raise TimeoutError(f"no reply and no timer within {timeout} seconds")
+            if not self._bell.wait_until(lambda: reply.done() or self.next_due() is not None, timeout):
+                raise TimeoutError(f"no reply and no timer within {timeout} seconds")
             due = self.next_due()
             if due is not None and not reply.done():
                 self.advance(due)
         return reply.result(timeout)
 
-    def _note(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
     def _step(self, end: float) -> Callable[[], object] | None:
-        with self._changed:
+        with self._lock:
             due = self._heap.first_due()
             if due is None or due > end:
                 self._now = max(self._now, end)
@@ -160,9 +154,9 @@ class FakeClock:
             return self._heap.pop_due(self._now)
 
     def _note_cancelled(self) -> None:
-        with self._changed:
+        with self._lock:
             self._heap.cancelled()
-            self._changed.notify_all()
+        self._bell.ring()
 
 
 class FakeTimers:
@@ -170,7 +164,7 @@ class FakeTimers:
 
     def __init__(self, clock: FakeClock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may interrupt an execution while its worker is inside
         self._stopped = False
         self._set: list[Timer] = []
         self._prune_at = 64

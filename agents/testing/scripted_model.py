@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable
 from typing import Final, TypeAlias, cast
 
+from ...actors.bell import Bell
 from ..models.errors import ModelError
 from ..models.function_model import Answer, Piece, deltas_of, pieces_of
 from ..models.seam import Delta, Finished, ModelRequest, ModelResponse, ToolCall
@@ -27,25 +28,27 @@ class Pause:
     """A place in a turn where the model is silent until a test says so; one never released is a stalled stream."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._bell = Bell()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._reached = self._released = False
 
     async def wait(self) -> None:
         """Wait for `release`; the model's to call, on the loop."""
         loop = asyncio.get_running_loop()
-        with self._changed:
+        with self._lock:
+            released = self._released
+            if not released:
+                future = loop.create_future()
+                self._waiting.append((loop, future))
             self._reached = True
-            self._changed.notify_all()
-            if self._released:
-                return
-            future = loop.create_future()
-            self._waiting.append((loop, future))
-        await future
+        self._bell.ring()
+        if not released:
+            await future
 
     def release(self) -> None:
         """Let the model go on, now and whenever it comes here again; any worker, never blocks."""
-        with self._changed:
+        with self._lock:
             self._released = True
             waiting, self._waiting = self._waiting, []
         for loop, future in waiting:
@@ -61,9 +64,8 @@ class Pause:
         Raises:
             AssertionError: it did not come.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._reached, timeout):
-                raise AssertionError(f"the model did not reach its pause within {timeout:g} s")
+        if not self._bell.wait_until(lambda: self._reached, timeout):
+            raise AssertionError(f"the model did not reach its pause within {timeout:g} s")
 
 
 def _wake(future: asyncio.Future[None]) -> None:
@@ -92,12 +94,13 @@ class ScriptedModel:
         self.finished = self.closed = 0
         self._turns = list(turns)
         self._otherwise = otherwise
-        self._changed = threading.Condition()
+        self._lock = threading.RLock()
+        self._bell = Bell()
         self._next = 0
 
     def add(self, *turns: Turn) -> None:
         """Append turns to the script; any worker."""
-        with self._changed:
+        with self._lock:
             self._turns.extend(turns)
 
     def next(self, timeout: float = GUARD_S) -> ModelRequest:
@@ -109,11 +112,18 @@ class ScriptedModel:
         Raises:
             AssertionError: none came.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: len(self.requests) > self._next, timeout):
-                raise AssertionError(f"no request beyond the {self._next} seen came within {timeout:g} s")
-            self._next += 1
-            return self.requests[self._next - 1]
+        taken: list[ModelRequest] = []
+
+        def take() -> bool:
+            with self._lock:
+                if len(self.requests) > self._next:
+                    taken.append(self.requests[self._next])
+                    self._next += 1
+            return bool(taken)
+
+        if not self._bell.wait_until(take, timeout):
+            raise AssertionError(f"no request beyond the {self._next} seen came within {timeout:g} s")
+        return taken[0]
 
     def wait_closed(self, count: int = 1, timeout: float = GUARD_S) -> None:
         """Block until so many streams were closed before their end.
@@ -121,9 +131,8 @@ class ScriptedModel:
         Raises:
             AssertionError: they were not, within `timeout` real seconds.
         """
-        with self._changed:
-            if not self._changed.wait_for(lambda: self.closed >= count, timeout):
-                raise AssertionError(f"{self.closed} streams were closed within {timeout:g} s, not {count}")
+        if not self._bell.wait_until(lambda: self.closed >= count, timeout):
+            raise AssertionError(f"{self.closed} streams were closed within {timeout:g} s, not {count}")
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[Delta, None]:
         """Play the next turn.
@@ -146,23 +155,22 @@ class ScriptedModel:
             self._ended(done)
 
     def _take(self, request: ModelRequest) -> Turn:
-        with self._changed:
+        with self._lock:
             rank = len(self.requests)
             self.requests.append(request)
-            self._changed.notify_all()
-            if rank < len(self._turns):
-                return self._turns[rank]
-        if self._otherwise is _OVER:
+            turn = self._turns[rank] if rank < len(self._turns) else self._otherwise
+        self._bell.ring()
+        if turn is _OVER:
             raise ModelError(f"the script has {len(self._turns)} turns; this is request {rank + 1}", model=self.name)
-        return self._otherwise
+        return turn
 
     def _ended(self, done: bool) -> None:
-        with self._changed:
+        with self._lock:
             if done:
                 self.finished += 1
             else:
                 self.closed += 1
-            self._changed.notify_all()
+        self._bell.ring()
 
 
 async def _played(turn: Turn, request: ModelRequest, name: str) -> AsyncGenerator[Piece, None]:

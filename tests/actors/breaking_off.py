@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import dis
+import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from types import CodeType
 
 
 class Raised(BaseException):
     """By a signal handler."""
+
+
+@functools.cache
+def _table(code: CodeType) -> list[Any]:
+    return dis._parse_exception_table(code)  # type: ignore[attr-defined, no-any-return]
+
+
+def _handler(code: CodeType, offset: int) -> int | None:
+    return next((entry.target for entry in _table(code) if entry.start <= offset < entry.end), None)
 
 
 def broken_off(
@@ -23,17 +34,23 @@ def broken_off(
     Returns:
         False when the call has no such step any more, and went through.
     """
-    left, at = step, ""
+    left, at, offset = step, "", 0
 
     def trace(frame: Any, event: str, _given: object) -> Any:
-        nonlocal left, at
+        nonlocal left, at, offset
         if frame.f_code.co_filename not in within:
             return None
         frame.f_trace_opcodes = True
-        before = at
+        before, called = at, offset
         if event == "opcode":
-            at = dis.opname[frame.f_code.co_code[frame.f_lasti]]
-        if event == "call" or (event == "opcode" and before.startswith("CALL")):
+            offset = frame.f_lasti
+            at = dis.opname[frame.f_code.co_code[offset]]
+        # A handler's error comes out of the call itself: behind the last one in a block it is still the block's.
+        if event == "call" or (
+            event == "opcode"
+            and before.startswith("CALL")
+            and _handler(frame.f_code, called) == _handler(frame.f_code, offset)
+        ):
             left -= 1
             if not left:
                 raise error

@@ -5,20 +5,22 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from tests.actors.breaking_off import broken_off
+from treadle.actors import bell as bell_module
 from treadle.actors import clock as clock_module
+from treadle.actors import fake_clock as fake_clock_module
 from treadle.actors import workers as workers_module
 from treadle.actors.clock import Timers
+from treadle.actors.fake_clock import FakeClock
 from treadle.actors.reply import Reply
 from treadle.actors.workers import WorkerPool
+from treadle.agents.testing import Pause, ScriptedModel
+from treadle.agents.testing import scripted_model as scripted_module
 from treadle.protocol.errors import NoWorker
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 GUARD = 10
 LOCKS_TOO = frozenset({clock_module.__file__, workers_module.__file__, threading.__file__})
@@ -90,3 +92,49 @@ def test_a_pool_has_its_worker_wherever_the_start_of_one_was_broken_off() -> Non
         assert ran.wait(GUARD), step
         pool.close()
     assert step > 30
+
+
+CALLS: dict[str, Callable[[FakeClock], object]] = {
+    "after": lambda clock: clock.after(9, lambda: None).cancel(),
+    "advance": lambda clock: clock.advance(1),
+    "now_us": FakeClock.now_us,
+    "next_due": FakeClock.next_due,
+    "wait_for_timers": lambda clock: clock.wait_for_timers(10_000, timeout=0),
+    "run_until": lambda clock: clock.run_until(Reply(), timeout=0),
+}
+
+
+@pytest.mark.parametrize("verb", CALLS)
+def test_a_fake_clock_goes_on_wherever_a_call_of_it_was_broken_off(verb: str) -> None:
+    clock = FakeClock()
+    within = {fake_clock_module.__file__, bell_module.__file__, threading.__file__}
+    step, more = 1, True
+    while more:
+        with contextlib.suppress(TimeoutError):
+            more = False
+            more = broken_off(lambda: CALLS[verb](clock), step, within)
+        step += 1
+        gone_off = threading.Event()
+        clock.after(0, gone_off.set)
+        # On another worker: this one may have kept a lock, which it would be let in by.
+        threading.Thread(target=clock.advance, args=(0,), daemon=True).start()
+        assert gone_off.wait(GUARD), step
+        assert not len(clock._bell), step
+    assert step > 3
+
+
+def test_a_scripted_model_goes_on_wherever_a_wait_for_it_was_broken_off() -> None:
+    model, pause = ScriptedModel(), Pause()
+    within = {scripted_module.__file__, bell_module.__file__, threading.__file__}
+    for wait in (model.next, model.wait_closed, pause.reached):
+        step, more = 1, True
+        while more:
+            with contextlib.suppress(AssertionError):
+                more = False
+                more = broken_off(lambda wait=wait: wait(timeout=0), step, within)  # type: ignore[misc]
+            step += 1
+            others = threading.Thread(target=lambda: (model.add(), pause.release()), daemon=True)
+            others.start()
+            others.join(GUARD)
+            assert not others.is_alive(), step
+        assert step > 3
