@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import time
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,7 +22,9 @@ class Bell:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: set[SimpleQueue[None]] = set()
+        # A lock each, which who waits takes and who rings gives back. No queue: up to Python 3.12 its `get` waits for ever
+        # where the time is up as it looks a second time.
+        self._waiting: set[threading.Lock] = set()
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -31,8 +32,10 @@ class Bell:
     def ring(self) -> None:
         """Have all who wait look again; never blocks."""
         for waiting in list(self._waiting):
-            if waiting.empty():
-                waiting.put(None)
+            try:
+                waiting.release()
+            except RuntimeError:
+                continue  # rung already, and not heard yet
 
     def wait_until(self, there: Callable[[], bool], timeout: float) -> bool:
         """Block until `there()`.
@@ -45,14 +48,13 @@ class Bell:
             What it said at last.
         """
         until = time.monotonic() + timeout
-        waiting: SimpleQueue[None] = SimpleQueue()
+        waiting = threading.Lock()
+        waiting.acquire()
         try:
             self._waiting.add(waiting)  # before the first look: what changes behind that rings
             while not there():
                 left = until - time.monotonic()
-                try:
-                    waiting.get(timeout=min(max(left, 0.0), threading.TIMEOUT_MAX))
-                except Empty:
+                if not waiting.acquire(timeout=min(max(left, 0.0), threading.TIMEOUT_MAX)):
                     return there()
             return True
         finally:
