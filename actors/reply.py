@@ -281,6 +281,10 @@ class Reply(Generic[T]):
                 self._delist(once)
                 return
 
+    def _listeners(self) -> list[Callable[[Reply[T]], object]]:
+        """Return who waits for it, and the callbacks that it was given."""
+        return [waiter.callback if isinstance(waiter, _Once) else waiter for waiter in self._waiters[:]]
+
     def _delist(self, waiter: Callable[[Reply[T]], object]) -> None:
         try:
             # One step, too: comparing the kinds that are in the list runs no code of Python's.

@@ -30,7 +30,7 @@ from .mailbox import Mail, Mailbox
 from .preparing import LOOK_UPS
 from .services import new_id
 from .thread_mail import Reload, Settled
-from .waiting import Await
+from .waiting import Await, still_waited
 
 if TYPE_CHECKING:
     from ..protocol.facts import Facts
@@ -94,7 +94,7 @@ class ThreadActor(VirtualActor):
             and not self._waiting
             and not self._urgent
             and not self._acting.pinned
-            and not self.entry.waiters
+            and not (self.entry.waiters and still_waited(self.entry))
         )
 
     def receive(self, mail: Any) -> None:

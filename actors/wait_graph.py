@@ -63,6 +63,11 @@ class WaitGraph:
             with self._lock:
                 self._waits.pop(waiting, None)
 
+    def count(self) -> int:
+        """Count the waits."""
+        with self._lock:
+            return sum(map(len, self._waits.values()))
+
     def targets(self, waiting: str) -> list[str]:
         """Return the threads that a thread's execution waits on now."""
         with self._lock:

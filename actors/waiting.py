@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from itertools import filterfalse
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from ..protocol.errors import (
     ExecutionNotFound,
@@ -36,6 +36,7 @@ from ..protocol.executions import ExecutionRecord
 from ..protocol.ids import check_id
 from ..storage.encoding import RECEIPT_WITHDRAWN
 from .forking import renew_in_child
+from .given_up import Leave, is_given_up
 from .mailbox import Mail
 from .reads import execution_record, followed_input
 from .reply import Reply
@@ -58,12 +59,13 @@ __all__ = [
     "register",
     "resolve",
     "sent",
+    "still_waited",
 ]
 
 # Reentrant, since a finaliser may wait; never held while a reply is set.
 _LOCK = threading.RLock()
 renew_in_child(globals(), _LOCK=threading.RLock)
-_SWEPT = 16
+_SWEPT = 2
 _ENDS = (ExecutionFinished, ExecutionLost)
 
 
@@ -212,9 +214,30 @@ def _put(entry: Entry, key: tuple[str, str], reply: Reply[ExecutionRecord]) -> N
             waiters = entry.waiters = made
     kept = waiters.setdefault(key, [])
     kept.append(reply)
-    # Who gave up has set its reply. Looked for each time their number has doubled, so that all of it costs what they cost.
+    # Looked for each time their number has doubled, so that all of it costs what they cost.
     if len(kept) >= _SWEPT and not len(kept) & (len(kept) - 1):
-        kept[:] = filterfalse(Reply.done, kept)
+        kept[:] = filterfalse(is_given_up, kept)
+
+
+def still_waited(entry: Entry) -> bool:
+    """Let go of the waits for a thread that were given up; return whether there are others."""
+    with _LOCK:
+        waiters = entry.waiters
+        if waiters is None:
+            return False
+        for kept in list(waiters.values()):
+            kept[:] = filterfalse(is_given_up, kept)
+        return any(waiters.values())
+
+
+def _swept(services: Services, thread_ids: Iterable[str]) -> bool:
+    """Let go of the waits for threads that were given up; return whether an execution was noted for one."""
+    before = services.waits.count()
+    for thread_id in thread_ids:
+        entry = services.directory.known(thread_id)
+        if entry is not None:
+            still_waited(entry)
+    return services.waits.count() < before
 
 
 def _taken(entry: Entry, key: tuple[str, str]) -> list[Reply[ExecutionRecord]]:
@@ -311,14 +334,16 @@ def over_or_noted(
     """
     try:
         wait = services.waits.enter(sender.thread_id, entry.thread_id, sender.id)
-    except WaitCycle:
-        # Only what has not ended makes a circle, and whether it has is worth a read only here.
+    except WaitCycle as circle:
+        # Only what has not ended, and is still waited for, makes a circle; whether it is is worth a look only here.
         record = _ended(services, entry, wanted)
-        if record is None:
+        if record is not None:
+            reply.set(record)
+            return True
+        if not _swept(services, cast("list[str]", circle.details["threads"])):
             raise
-        reply.set(record)
-        return True
-    reply.add_done_callback(lambda _reply: services.waits.leave(wait))
+        return over_or_noted(services, entry, sender, wanted, reply)
+    reply.add_done_callback(Leave(services.waits, wait))
     return False
 
 

@@ -28,6 +28,7 @@ from treadle.protocol.errors import (
     ThreadNotFound,
     ThreadOverloaded,
     ThreadTerminated,
+    WaitCycle,
 )
 from treadle.protocol.limits import MAILBOX_MAILS_MAX
 from treadle.protocol.receipts import Disposition, Receipt
@@ -280,6 +281,76 @@ def test_waits_that_were_given_up_are_not_kept_for_ever(on: Stage, thread: Threa
     assert staying.result().status == "succeeded"
 
 
+def test_waits_whose_time_limit_ran_out_are_not_kept_until_the_end(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    receipt = on.ask(thread.submit("next", on_busy="queue"))
+    staying = thread.wait(execution_id)
+    told: list[object] = []
+    thread.wait(execution_id).add_done_callback(told.append)
+    for _ in range(1_000):
+        with pytest.raises(TimeoutError):
+            thread.wait(execution_id).result(0)
+        following = thread.wait(receipt)
+        on.settle()
+        with pytest.raises(TimeoutError):
+            following.result(0)
+        del following
+
+    waiters = on.services.directory.entry(thread.id).waiters
+    assert waiters is not None
+    assert sum(map(len, waiters.values())) <= 5
+    ended(on, puppet)
+    assert staying.result().status == "succeeded"
+    assert len(told) == 1
+
+
+def test_a_wait_may_be_taken_up_again_behind_a_time_limit(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    execution_id = started(on, thread)
+    waits = [thread.wait(execution_id) for _ in range(3)]
+    for wait in waits:
+        with pytest.raises(TimeoutError):
+            wait.result(0)
+        thread.wait(execution_id)
+    ended(on, puppet)
+
+    assert [wait.result().execution_id for wait in waits] == [execution_id] * 3
+
+
+def test_a_wait_that_was_given_up_pins_no_actor(on: Stage, thread: Thread, puppet: Puppet) -> None:
+    on.ask(thread.stop())
+    receipt = on.ask(thread.queue_message("later"))
+    thread.wait(receipt)
+    on.settle()
+    on.ask(thread.inject_message("user", "more"))
+    on.settle()
+
+    actor = on.services.directory.entry(thread.id).actor
+    assert actor is None or actor.is_free()
+
+
+def test_a_wait_that_was_given_up_closes_no_circle(stage: Enter) -> None:
+    first, second = Puppet("first"), Puppet("second")
+    on = stage(first, second)
+    one, other = on.thread("first"), on.thread("second")
+    ids = [started(on, one), started(on, other)]
+
+    def inside(puppet: Puppet, target: Thread, execution_id: str) -> Reply[ExecutionRecord]:
+        token = current_execution.set(puppet.execution)
+        try:
+            return target.wait(execution_id)
+        finally:
+            current_execution.reset(token)
+
+    with pytest.raises(TimeoutError):
+        inside(first, other, ids[1]).result(0)
+    back = inside(second, one, ids[0])
+    assert not back.done()
+    assert on.services.waits.targets(one.id) == []
+    assert isinstance(inside(first, other, ids[1]).error(), WaitCycle)
+    ended(on, first)
+    assert back.result().status == "succeeded"
+
+
 def test_a_wait_for_the_live_execution_is_kept_without_a_mail(on: Stage, thread: Thread, puppet: Puppet) -> None:
     execution_id = started(on, thread)
     entry = on.services.directory.entry(thread.id)
@@ -457,7 +528,7 @@ def test_a_supervisor_that_fails_leaves_no_wait_behind(
     assert on.ask(thread.wait(execution_id)).status == "succeeded"
 
 
-@pytest.mark.parametrize("kept", [0, 15, 16])
+@pytest.mark.parametrize("kept", [0, 1, 2, 15, 16])
 def test_a_wait_that_comes_at_any_step_of_keeping_another_is_kept_as_well(on: Stage, thread: Thread, kept: int) -> None:
     """As that of a finaliser or a signal handler, which no lock keeps out of its own worker: where one allocates or calls."""
     execution_id = started(on, thread)
