@@ -99,7 +99,8 @@ class Acting:
 
     def do(self, do: Do, decision: Decision, building: Building | None = None) -> None:
         """Carry out one action."""
-        _DOINGS[do.action](self, do.about, decision, building)
+        action, about = do
+        _DOINGS[action](self, about, decision, building)
 
     def carry_out(self, mail: Mail, decision: Decision, building: Building | None) -> None:
         """Carry out a decision that has nothing to commit: actions, then the reply."""
@@ -126,7 +127,7 @@ class Acting:
         )
         self.live = live
         for _, at, event in building.events:
-            if event.__class__ is ExecutionStarted:
+            if type(event) is ExecutionStarted:
                 self._start = at, event
         self.services.running[execution_id] = live
         if facts.timeout is not None:
@@ -198,7 +199,7 @@ class Acting:
         start, self._start = self._start, None
         services, entry = self.services, self.entry
         for _, _, event in building.events:
-            kind = event.__class__
+            kind = type(event)
             if kind is ExecutionFinished or kind is ExecutionLost:
                 outcome: str = event.outcome if kind is ExecutionFinished else "lost"  # type: ignore[attr-defined]
                 services.ended[outcome] = services.ended.get(outcome, 0) + 1
@@ -333,20 +334,22 @@ class Acting:
         if reply is None:
             return
         value = decision.reply
+        if type(value) is Receipt:
+            reply.set(value)
+            return
         trigger: Any = mail.body
         kind = trigger.kind
-        if value.__class__ is Receipt:
-            reply.set(value)
-        elif isinstance(value, TreadleError):
+        if isinstance(value, TreadleError):
             reply.fail(value)
-        elif value.__class__ is Refusal:
+        elif type(value) is Refusal:
             reply.fail(self._refusal(value, trigger.execution_id))
         elif kind is _APPEND or kind is _INJECT:
             event: Any = decision.events[0]
-            if len(event.message) == 3:  # id, role and content: nearly all of them
-                reply.set(said(event.message, trigger.now))
+            message = event.message
+            if len(message) == 3:  # id, role and content: nearly all of them
+                reply.set(said(message, trigger.now))
             else:
-                reply.set(to_message(event.message, trigger.now))
+                reply.set(to_message(message, trigger.now))
         elif kind is _CONSUME:
             reply.set(new_messages(building.events, building.known, decision)() if decision.joined and building else [])
         else:

@@ -27,8 +27,7 @@ from ..protocol.message_edits import edited_content
 from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
-from ..storage.batch import COMMITTED
-from ..storage.codec import encode_facts
+from ..storage.codec import WORKER, encode_facts
 from ..storage.encoding import (
     RECEIPT_RECORDED,
     RECEIPT_WITHDRAWN,
@@ -64,6 +63,7 @@ __all__ = ["Building", "Lookups"]
 
 _WORK = int(Table.WORK)
 _START, _FINISH, _OTHER = About.START, About.FINISH, About.OTHER
+_encoding = Encoding.__init__
 
 
 class Building(Encoding):
@@ -81,23 +81,17 @@ class Building(Encoding):
     """
 
     answer: Answer
-    about: About = _OTHER
-    known: dict[int, tuple[int, InputQueued]] | None = None
     interruption: ExecutionInterrupted | None = None
-    tombstone: bool = False
-    closed: bool = False
     edited: bool = False
     _laid: tuple[int, dict[int, dict[bytes, bytes | None]]] | None = None  # how many ops, and what they change
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
-        Encoding.__init__(self, number, facts)
-        # Everything that a usual batch is ever given, from the beginning: attributes that come later, once some thirty
-        # batches were made without them, turn all that an instance has into a dict of its own.
-        self.size = self.boot = self.life = 0
-        self.record = b""
-        self.change = None
+        _encoding(self, number, facts)
+        # Everything that a usual batch is given before it is sealed, from the beginning: attributes that come later, once
+        # some thirty batches were made without them, turn all that an instance has into a dict of its own.
         self.about = _OTHER
-        self.answer = COMMITTED
+        self.tombstone = self.closed = False
+        self.known: dict[int, tuple[int, InputQueued]] | None = None
         self.decided: list[tuple[Mail, Decision]] = []
         self.events: list[tuple[int, int, Event]] = []
         self._mailbox = mailbox
@@ -109,7 +103,7 @@ class Building(Encoding):
         for event in decision.events:
             self.add(event, now)
             self.events.append((self.head_sequence, now, event))
-            kind = event.__class__
+            kind = type(event)
             if kind is InputQueued:
                 self.know(self.head_sequence, now, event)  # type: ignore[arg-type]
             elif kind is ExecutionInterrupted and self.interruption is None:
@@ -162,13 +156,14 @@ class Building(Encoding):
         work = work_kind(facts)
         if work != self._work_before and not self.tombstone:  # a tombstone has put its own kind of work there
             self.ops.append((_WORK, self.prefix, work))
-        self.record = record = encode_facts(facts)
+        packer = WORKER.pack
+        self.record = record = encode_facts(facts, packer)
         self.size += len(record)
         if not self.sequence:
             self.absent = (int(Table.NAMES), facts.thread_id.encode())
-            self.change = change_payload(facts)
+            self.change = change_payload(facts, packer=packer)
         elif self._since_before != facts.since or self.tombstone:
-            self.change = change_payload(facts, deleted=self.tombstone)
+            self.change = change_payload(facts, deleted=self.tombstone, packer=packer)
 
     # Not set on each batch, as others set it: a bound method of the batch in itself would wait for the collector.
     def confirm(self, answer: Answer) -> None:

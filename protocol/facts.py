@@ -167,7 +167,7 @@ class Facts:
         for event in events:
             self.sequence += 1
             self.last_time = at
-            _FOLDS[event.__class__](self, event, at)
+            _FOLDS[type(event)](self, event, at)
             at += 1
 
     def settle(self, state: str, reason: str | None, at: int) -> None:
@@ -227,16 +227,18 @@ def _created(facts: Facts, event: ThreadCreated, at: int) -> None:
 
 
 def _started(facts: Facts, event: ExecutionStarted, at: int) -> None:
-    facts.execution_id, facts.started_at = event.execution_id, at
-    facts.steerable, facts.timeout = event.steerable, event.timeout
+    fields = event.__dict__
+    facts.execution_id, facts.started_at = fields["execution_id"], at
+    facts.steerable, facts.timeout = fields["steerable"], fields["timeout"]
     facts.interrupted_by, facts.start_sequence = None, facts.sequence
-    if facts.held or facts.resuming or facts.hold_reason is not None or facts.agent_id != event.agent_id:
+    agent_id = fields["agent_id"]
+    if facts.held or facts.resuming or facts.hold_reason is not None or facts.agent_id != agent_id:
         facts.stem = None
         facts.held, facts.hold_reason = False, None
         facts.resuming = False
-        facts.agent_id = event.agent_id
+        facts.agent_id = agent_id
     facts.executions += 1
-    for draft in event.messages:
+    for draft in fields["messages"]:
         facts.count(0 if len(draft) == 3 else message_class(draft), 1)
     facts.settle("running", None, at)
 
@@ -250,7 +252,9 @@ def _close(facts: Facts) -> None:
 
 def _finished(facts: Facts, event: ExecutionFinished, at: int) -> None:
     _close(facts)
-    facts.settle(settled_state(event.outcome, event.reason), event.reason, at)
+    fields = event.__dict__
+    reason = fields["reason"]
+    facts.settle(settled_state(fields["outcome"], reason), reason, at)
 
 
 def _lost(facts: Facts, event: ExecutionLost, at: int) -> None:

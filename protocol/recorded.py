@@ -31,11 +31,12 @@ def receipt_of(event: Event, at: int) -> Receipt | ControlReceipt | None:
 
 def receipt_of_start(event: ExecutionStarted, at: int) -> Receipt:
     """Return the receipt that the START of a submit recorded `at`, microseconds."""
-    execution_id, drafts = event.execution_id, event.messages
+    fields = event.__dict__  # what a model gives away one by one costs five times as much
+    execution_id, drafts = fields["execution_id"], fields["messages"]
     ids = (drafts[0]["id"],) if len(drafts) == 1 else tuple([draft["id"] for draft in drafts])
     # All fields in order, and as a tuple: the constructor of a named one is a function of Python, and takes twice the time.
-    active = _tuple(ActiveExecution, (execution_id, event.agent_id, at, "running"))
-    return _tuple(Receipt, (_ACCEPTED, event.input_id, ids, execution_id, at, active, "input", None, False))
+    active = _tuple(ActiveExecution, (execution_id, fields["agent_id"], at, "running"))
+    return _tuple(Receipt, (_ACCEPTED, fields["input_id"], ids, execution_id, at, active, "input", None, False))
 
 
 def recorded_id(event: Event) -> str | None:

@@ -55,9 +55,6 @@ class Batch:
             `close`. It must not block; if it raises, that is logged and goes no further.
     """
 
-    # On the class, and without slots, since one is made for every commit and most leave these as they are.
-    change: bytes | None = None
-    absent: tuple[int, bytes] | None = None
     confirm: Confirm
 
     def __init__(

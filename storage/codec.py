@@ -92,13 +92,18 @@ def decode_event(data: bytes, key: bytes) -> tuple[int, Event]:
         raise _corrupt(Table.JOURNAL, key, f"{kind.type}: {shorten(str(error), 300)}") from error
 
 
-def encode_facts(facts: Facts) -> bytes:
-    """Return the thread record that stands behind the head in the thread's row: the steady values, and a list of the others."""
+def encode_facts(facts: Facts, packer: Pack | None = None) -> bytes:
+    """Return the thread record that stands behind the head in the thread's row: the steady values, and a list of the others.
+
+    Args:
+        facts: the thread's.
+        packer: this worker's own, for one who has looked it up.
+    """
     stem = facts.stem
     if stem is None:
         # With something in the place of the list, and without it again: one byte.
         stem = facts.stem = pack((VERSION, *facts.steady(), None))[:-1]
-    return stem + WORKER.pack(facts.lively())
+    return stem + (packer or WORKER.pack)(facts.lively())
 
 
 _KINDS: dict[str, type | tuple[type, ...]] = {

@@ -69,12 +69,18 @@ def work_kind(facts: Facts) -> bytes | None:
     return None
 
 
-def change_payload(facts: Facts, *, deleted: bool = False) -> bytes:
-    """Return the thread's row in the list of changes: cursor, status, and whether it is gone; then only this names it."""
+def change_payload(facts: Facts, *, deleted: bool = False, packer: Pack | None = None) -> bytes:
+    """Return the thread's row in the list of changes: cursor, status, and whether it is gone; then only this names it.
+
+    Args:
+        facts: the thread's.
+        deleted: it is gone.
+        packer: this worker's own, for one who has looked it up.
+    """
     change: list[object] = [facts.generation, facts.sequence, facts.state, facts.since, facts.reason, deleted]
     if deleted:
         change.append(facts.thread_id)
-    return WORKER.pack(change)
+    return (packer or WORKER.pack)(change)
 
 
 _NO_CONTENTS: Mapping[int, tuple[int, InputQueued]] = MappingProxyType({})
@@ -92,9 +98,8 @@ class Encoding(Batch):
         groups: the process groups on record, which an ending strikes out.
     """
 
-    size: int = 0
+    # On the class is what few batches are ever given: what the class has as well is slow to read and to set.
     contents: Mapping[int, tuple[int, InputQueued]] = _NO_CONTENTS
-    groups: Sequence[int] = ()
     gaps: dict[bytes, int] | None = None
 
     def __init__(self, number: int, facts: Facts) -> None:
@@ -107,15 +112,20 @@ class Encoding(Batch):
         self.position = facts.messages
         self.start_sequence = facts.start_sequence
         self.ops: list[Op] = []
+        self.size = 0
+        self.change: bytes | None = None
+        self.absent: tuple[int, bytes] | None = None
+        self.groups: Sequence[int] = ()
 
     def add(self, event: Event, at: int) -> None:
         """Take in the next event, which happens `at` (microseconds)."""
         pack = WORKER.pack
+        code, change = _WRITTEN[type(event)]
         self.head_sequence = sequence = self.head_sequence + 1
-        record = pack([VERSION, event.code, at, *event.__dict__.values()])  # `encode_event`, which every check compares
+        record = pack([VERSION, code, at, *event.__dict__.values()])  # `encode_event`, which every check compares
         self.size += len(record) + 64
         self.ops.append((JOURNAL, _journal_key(self.number, self.head_generation, sequence), record))
-        _CHANGES[event.__class__](self, event, sequence, pack)
+        change(self, event, sequence, pack)
 
     def add_value(self, key: bytes, value: bytes | None) -> None:
         """Put or delete a value's content, beside its event."""
@@ -164,11 +174,12 @@ def _created(out: Encoding, event: ThreadCreated, _sequence: int, _pack: Pack) -
 
 def _started(out: Encoding, event: ExecutionStarted, sequence: int, pack: Pack) -> None:
     out.start_sequence = sequence
-    ops, prefix, given = out.ops, out.prefix, event.input_id
-    ops.append((EXECUTIONS, prefix + id_part(event.execution_id), pack((sequence, 0))))
-    if given is not None and event.cause == "submit":
+    fields = event.__dict__  # what a model gives away one by one costs five times as much
+    ops, prefix, given = out.ops, out.prefix, fields["input_id"]
+    ops.append((EXECUTIONS, prefix + id_part(fields["execution_id"]), pack((sequence, 0))))
+    if given is not None and fields["cause"] == "submit":
         ops.append((RECEIPTS, prefix + id_part(given), pack((sequence, RECEIPT_JOINED, sequence))))
-    for rank, draft in enumerate(event.messages):
+    for rank, draft in enumerate(fields["messages"]):
         out.join(draft, sequence, rank, pack)
 
 
@@ -321,3 +332,4 @@ _CHANGES: dict[type[Event], Callable[[Encoding, Any, int, Pack], None]] = {
     MessageUpdated: _updated,
     MessageDeleted: _deleted,
 }
+_WRITTEN = {event: (event.code, change) for event, change in _CHANGES.items()}
