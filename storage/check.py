@@ -218,7 +218,9 @@ def main(arguments: list[str]) -> int:
     """Check the store that the command line names, print what is wrong, and return the exit code."""
     # As everywhere, what stands behind a bare `--` is a path whatever it begins with.
     paths = arguments[1:] if arguments[:1] == ["--"] else arguments
-    options = [given for given in arguments if given.startswith("-")] if paths is arguments else []
+    options = (
+        [given for given in arguments if isinstance(given, str) and given.startswith("-")] if paths is arguments else []
+    )
     if "--help" in options or "-h" in options:
         sys.stdout.write(
             f"{_USAGE}Judges a store, open or closed. Exits with 1 where it is broken, with 2 where none was read.\n"
