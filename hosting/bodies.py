@@ -11,7 +11,7 @@ from .problems import Refused
 from .shares import Shares
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
+    from collections.abc import Hashable, Iterator
 
     from starlette.types import Message, Receive, Scope
 
@@ -21,6 +21,7 @@ __all__ = ["Bodies", "Body", "Gone", "header_values"]
 
 _COUNTED_BYTES: Final = 1 << 20  # at once, in 1 ms
 _READ_BYTES: Final = 64 << 10
+_LIST_WEIGHS: Final = 4  # as much as so many numbers: to make, to collect and to let go
 
 
 class Gone(Exception):
@@ -92,7 +93,7 @@ class Body:
                 limit="body_seconds", maximum=limits.body_seconds,
             ) from None  # fmt: skip
         body = b"".join(chunks)
-        if len(body) > min(limits.body_items, limits.body_members):
+        if len(body) * _LIST_WEIGHS > min(limits.body_items, limits.body_members, limits.body_run):
             await to_thread.run_sync(_check_parts, body, limits)
         return _replayed(body, receive)
 
@@ -119,15 +120,19 @@ def _too_large(met: int, limit: float) -> Refused:
 
 def _check_parts(body: bytes, limits: Limits) -> None:
     """Refuse a body of too many parts, before anything is made of them; in pieces, between which others have the interpreter."""
-    met = _counted(body, b",[{")
+    commas, lists = _counted(body, b","), _counted(body, b"[")
+    met = commas + lists + _counted(body, b"{")
     if met > limits.body_items:
         raise _too_many("commas and brackets", met, "body_items", limits.body_items)
-    if (
-        _counted(body, b":") > limits.body_members
-    ):  # those in texts included, of which there may be as many as there are bytes
+    # These count what stands in texts, too, of which there may be as much as there are bytes.
+    if _counted(body, b":") > limits.body_members:
         met = _members(body)
         if met > limits.body_members:
             raise _too_many("members", met, "body_members", limits.body_members)
+    if commas + _LIST_WEIGHS * lists > limits.body_run:
+        met = _longest_run(body, limits.body_run)
+        if met > limits.body_run:
+            raise _too_many("values and more between two ends of objects", met, "body_run", limits.body_run)
 
 
 def _too_many(what: str, met: int, name: str, maximum: float) -> Refused:
@@ -144,16 +149,41 @@ def _counted(body: bytes, marks: bytes) -> int:
 
 def _members(body: bytes, size: int = _READ_BYTES) -> int:
     """Count the colons outside of texts: in what is JSON, each is a member of an object."""
-    met, inside, rest = 0, 0, b""
+    return sum(outside.count(b":") for outside in _outside(body, size))
+
+
+def _longest_run(body: bytes, limit: float, size: int = _READ_BYTES) -> int:
+    """Return the most that stands outside of texts between two ends of objects, exact beyond the limit: commas, and lists."""
+    most = run = 0
+    for outside in _outside(body, size):
+        before, end, behind = outside.partition(b"}")
+        run += _weight(before)
+        most = max(most, run)
+        if end:
+            inner, _, last = behind.rpartition(b"}")
+            run = _weight(last)
+            most = max(most, run)
+            # Of thousands of small objects none has to be looked at where a whole piece is too small.
+            if len(inner) * _LIST_WEIGHS > limit:
+                most = max(most, *map(_weight, inner.split(b"}")))
+    return most
+
+
+def _weight(outside: bytes) -> int:
+    return outside.count(b",") + _LIST_WEIGHS * outside.count(b"[")
+
+
+def _outside(body: bytes, size: int) -> Iterator[bytes]:
+    """Yield what stands outside of texts, piece by piece."""
+    inside, rest = 0, b""
     for place in range(0, len(body), size):
         piece = rest + body[place : place + size]
         rest = b""
         if (len(piece) - len(piece.rstrip(b"\\"))) % 2:  # half of an escape
             piece, rest = piece[:-1], piece[-1:]
         parts = piece.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
-        met += sum(part.count(b":") for part in parts[inside::2])
+        yield b"".join(parts[inside::2])
         inside ^= (len(parts) - 1) % 2
-    return met
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

@@ -33,6 +33,9 @@ class Limits:
         body_items: commas and opening brackets in one body, those in texts included. Each may become an object, and while
             JSON is parsed nothing else runs: 64 MiB of `{},` are seconds. The default holds what a call may hold.
         body_members: of all objects in one body. An object is made in one go, and one of two million members takes a second.
+        body_run: commas between two ends of objects, a list counted as four. Only where an object ends may others go on while
+            JSON is parsed, and a list of five million numbers held them up for a quarter of a second. The default holds
+            the numbers that a value may hold.
         header_bytes: of all header lines of one request together.
         body_seconds: until a request's body is there; a slower one is refused.
         write_seconds: until a client took what a stream sent; a slower one is dropped, and holds nothing up.
@@ -49,6 +52,7 @@ class Limits:
     body_bytes: int = 64 * _MIB
     body_items: int = 5 * _MIB
     body_members: int = _MIB // 4
+    body_run: int = _MIB + 1_024
     header_bytes: int = 32 << 10
     body_seconds: float = 30.0
     write_seconds: float = 30.0

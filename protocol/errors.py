@@ -26,7 +26,7 @@ repeating with the same id, the rest is worth a report.
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final, Self, cast
 
 __all__ = [
     "AgentNotFound",
@@ -76,11 +76,34 @@ _NAME: Final = type.__dict__["__name__"].__get__  # a metaclass may answer for i
 def shorten(value: object, width: int = 80) -> str:
     """Show an offending value in at most `width` characters, so that an error stays readable and bounded."""
     try:
-        # A slice first: the repr of a huge string or list costs its whole size.
-        text = str.__str__(repr(value[: width * 2]) if isinstance(value, str | bytes) else repr(value))
+        # Cut first: the repr of a huge string or list costs its whole size.
+        text = str.__str__(repr(_cut(value, width * 2, [width])))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a broken __repr__ must not hide our error, nor end a loop
         text = f"<{kind_of(value)} whose repr raised {kind_of(error)}>"
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _cut(value: object, longest: int, left: list[int]) -> object:
+    """Return what is shown as `value` is for as many characters as there are `left`: each part takes at least one."""
+    left[0] -= 1
+    if isinstance(value, str | bytes):
+        return value[:longest]
+    kind: object = type(value)
+    if kind is list or kind is tuple:
+        parts = []
+        for part in cast("list[object]", value):
+            if left[0] <= 0:
+                break
+            parts.append(_cut(part, longest, left))
+        return parts if kind is list else tuple(parts)
+    if kind is dict:
+        members = {}
+        for key, part in cast("dict[object, object]", value).items():
+            if left[0] <= 0:
+                break
+            members[_cut(key, longest, left)] = _cut(part, longest, left)
+        return members
+    return value
 
 
 def kind_of(value: object) -> str:

@@ -283,6 +283,20 @@ def test_a_body_of_too_many_members_is_refused_before_it_is_parsed_whatever_its_
     assert (taken.status_code, text.status_code) == (204, 204)
 
 
+def test_a_body_of_a_long_list_is_refused_before_it_is_parsed_whatever_its_texts_hold(runtime: Runtime) -> None:
+    with (
+        Served(runtime, limits=Limits(body_run=1_000)) as served,
+        httpx.Client(base_url=served.url, timeout=GUARD_S) as client,
+    ):
+        runtime.create_thread("quick", thread_id="t").result()
+        refused = client.put("/threads/t/values/k", json={"value": [0] * 1_000})
+        taken = client.put("/threads/t/values/k", json={"value": [0] * 996})
+        text = client.put("/threads/t/values/text", json={"value": '[,"' * 2_000})
+
+    assert (refused.status_code, refused.json()["limit"], refused.json()["met"]) == (413, "body_run", 1003)
+    assert (taken.status_code, text.status_code) == (204, 204)
+
+
 def test_a_body_that_is_no_json_by_its_type_is_refused(client: httpx.Client) -> None:
     for headers in ({"content-type": "text/plain"}, {"content-type": "application/x-www-form-urlencoded"}, {}):
         answer = client.post("/threads", content=b'{"agent_id": "quick"}', headers=headers)

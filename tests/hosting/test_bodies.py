@@ -19,6 +19,7 @@ from treadle.agents import ThreadState, agent
 from treadle.hosting import bodies
 from treadle.hosting.auth import Auth, Principal
 from treadle.hosting.hosted import Limits
+from treadle.hosting.problems import Refused
 from treadle.hosting.shares import Shares
 from treadle.storage import MemoryStore
 
@@ -161,6 +162,43 @@ def members_of(data: object) -> int:
     if isinstance(data, dict):
         return len(data) + sum(map(members_of, data.values()))
     return sum(map(members_of, data)) if isinstance(data, list) else 0
+
+
+def weight_of(data: object) -> list[int]:
+    """Return what `data` weighs up to each end of an object, and behind the last."""
+    if isinstance(data, dict):
+        parts = [weight_of(part) for part in data.values()]
+    elif isinstance(data, list):
+        parts = [weight_of(part) for part in data]
+    else:
+        return [0]
+    runs = [4 if isinstance(data, list) else 0]
+    for rank, part in enumerate(parts):
+        runs[-1] += part[0] + (rank > 0)
+        runs += part[1:]
+    return [*runs, 0] if isinstance(data, dict) else runs
+
+
+@given(_DATA, st.integers(1, 9), st.booleans(), st.sampled_from([None, 1]), st.integers(0, 40))
+def test_runs_are_weighed_wherever_the_pieces_of_a_body_end(
+    data: object, size: int, ascii_only: bool, indent: int | None, limit: int
+) -> None:
+    body = json.dumps(data, ensure_ascii=ascii_only, indent=indent, separators=(",", " : ")).encode()
+    met, most = bodies._longest_run(body, limit, size), max(weight_of(data))
+
+    assert met == most or met <= most <= limit
+
+
+def test_no_parse_makes_more_than_a_value_may_hold_without_a_turn_for_others() -> None:
+    limits = Limits()
+    numbers = b'{"value":[' + b"0," * ((1 << 20) - 6) + b"0]}"  # as many as fit in a value's bytes
+    bodies._check_parts(numbers, limits)
+    bodies._check_parts(b"[" + b'{"value":[' + numbers + b"," + numbers + b"]}]", limits)
+
+    for body in (b"[" + b"0," * (2 << 20) + b"0]", b"[" + b"[]," * (1 << 18) + b"0]", b"[" * (1 << 20)):
+        with pytest.raises(Refused) as caught:
+            bodies._check_parts(body, limits)
+        assert caught.value.more["limit"] == "body_run"
 
 
 @given(_DATA, st.integers(1, 9), st.booleans(), st.sampled_from([None, 1]))

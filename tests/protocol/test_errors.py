@@ -145,3 +145,34 @@ def test_an_offending_value_is_shown_short_whatever_it_is(value: Any) -> None:
 
 def test_a_short_value_is_shown_whole() -> None:
     assert (shorten("abc"), shorten(5), shorten(None)) == ("'abc'", "5", "None")
+
+
+def test_of_a_large_value_no_more_is_looked_at_than_is_shown() -> None:
+    looked: list[None] = []
+
+    class Part:
+        def __repr__(self) -> str:
+            looked.append(None)
+            return "p"
+
+    many = [Part()] * 10_000
+    for value in (many, tuple(many), [[many], many], {0: many}, dict.fromkeys(range(1_000), many[:100])):
+        shown = repr(value)[:79] + "…"
+        looked.clear()
+
+        assert shorten(value) == shown
+        assert 0 < len(looked) <= 80
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [], (), {}, (1,), [[]], [()], {"a": [1, (2,)], (3,): {}}, ["x" * 100], {"x" * 200: 1}, [list(range(40))] * 3, [b"x" * 300],
+        {n: str(n) for n in range(50)}, [True, None, 1.5],
+    ],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_a_value_is_shown_as_its_beginning(value: object, width: int) -> None:
+    whole = repr(value)
+    assert shorten(value, width) == (whole if len(whole) <= width else whole[: width - 1] + "…")
