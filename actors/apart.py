@@ -6,6 +6,8 @@ An open that a `KeyboardInterrupt` or a cancelled task breaks off in the middle 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 import threading
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["apart", "awaited_apart", "runs_loop"]
+
+logger = logging.getLogger("treadle")
 
 
 def apart(call: Callable[[], None], undo: Callable[[], None] | None = None, *, needs: object = None) -> None:
@@ -49,7 +53,11 @@ def apart(call: Callable[[], None], undo: Callable[[], None] | None = None, *, n
 
 
 async def awaited_apart(call: Callable[[], None], undo: Callable[[], None] | None = None) -> None:
-    """As `apart`, without blocking the event loop: what interrupts is the cancellation of the task."""
+    """As `apart`, without blocking the event loop: what interrupts is the cancellation of the task.
+
+    That comes out once all is undone, however often the task is cancelled meanwhile: whoever cancels an open, and opens
+    again, must not meet a store in use.
+    """
     whole = _Whole(call)
     try:
         whole.start()
@@ -58,8 +66,17 @@ async def awaited_apart(call: Callable[[], None], undo: Callable[[], None] | Non
         if undo is not None and whole.goes_on():
             back = _Whole(lambda: whole.take_back(undo))
             back.start()
-            await back.done
+            await _over(back.done)
         raise
+
+
+async def _over(undone: Reply[None]) -> None:
+    while not undone.done():
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await undone
+    error = undone.error()
+    if error is not None:
+        logger.error("What a cancelled call had begun could not be undone", exc_info=error)
 
 
 def _runs_a_body_of(services: object) -> bool:

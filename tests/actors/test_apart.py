@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from treadle.actors import Runtime
+from treadle.actors.apart import awaited_apart
 from treadle.actors.fake_clock import FakeClock
 from treadle.actors.reply import Reply
 from treadle.actors.testing import Puppet
 from treadle.agents import agent
-from treadle.protocol.errors import WouldBlock
+from treadle.protocol.errors import StoreFailed, WouldBlock
 from treadle.storage import MemoryStore
 
 if TYPE_CHECKING:
@@ -62,6 +63,52 @@ def test_an_open_whose_task_is_cancelled_leaves_the_store_free() -> None:
     asyncio.run(main())
     with Runtime(store, agents=[quiet]) as again:
         assert again.ready() == (True, [])
+
+
+def test_an_open_is_undone_before_its_cancellation_comes_out_however_often_that_comes() -> None:
+    store = Halting()
+
+    async def host() -> None:
+        async with Runtime(store, agents=[quiet]):
+            raise AssertionError("cancelled before")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(host())
+        await store.began
+        for _ in range(3):
+            task.cancel()
+            await asyncio.wait([task], timeout=0)
+            await asyncio.sleep(0)
+        assert not task.done()
+        store.go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with Runtime(store, agents=[quiet]) as again:
+            assert again.ready() == (True, [])
+
+    asyncio.run(main())
+
+
+def test_what_cannot_be_undone_does_not_take_the_place_of_a_cancellation(caplog: pytest.LogCaptureFixture) -> None:
+    began, go_on = Reply[None](), threading.Event()
+
+    def call() -> None:
+        began.set(None)
+        assert go_on.wait(GUARD_S)
+
+    def undo() -> None:
+        raise StoreFailed("no room for that")
+
+    async def main() -> None:
+        task = asyncio.ensure_future(awaited_apart(call, undo))
+        await began
+        task.cancel()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert "could not be undone" in caplog.text
 
 
 def test_an_open_that_is_interrupted_by_the_keyboard_leaves_the_store_free() -> None:
