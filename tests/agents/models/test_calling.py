@@ -29,7 +29,7 @@ from treadle.protocol.errors import InvalidInput
 from treadle.protocol.limits import RETRY_AFTER_MAX_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from treadle.actors.fake_clock import FakeClock
     from treadle.actors.testing import Probe, Runtimes
@@ -368,6 +368,28 @@ def test_a_cancelled_call_closes_the_stream_and_asks_nobody_else() -> None:
 
     assert (hanging.closed, fallback.requests, asking.failures) == (1, [], [])
     assert asking.clock.pending() == 0
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt()], ids=repr)
+@pytest.mark.parametrize("said", [0, 2])
+def test_who_wants_the_process_to_end_is_not_asked_again_and_nobody_else_is(error: BaseException, said: int) -> None:
+    closed: list[str] = []
+
+    def leaves(_request: object) -> Iterator[str]:
+        try:
+            yield from ["a", "b"][:said]
+            raise error
+        finally:
+            closed.append("closed")
+
+    asking, fallback = Asking(), ScriptedModel("fallback")
+    asked = asking.ask(chain(FunctionModel(leaves), fallback))
+
+    with pytest.raises(type(error)) as caught:
+        asked.send(None)  # on no loop, which the error would end
+    assert caught.value is error
+    assert (asking.log.count("model request"), len(asking.deltas), closed) == (1, said, ["closed"])
+    assert (fallback.requests, asking.failures) == ([], [])
 
 
 def test_a_cancellation_wins_over_a_stall_at_the_same_time() -> None:
