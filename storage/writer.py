@@ -180,6 +180,8 @@ class Writer:
         self._worker = None
         self.discard()
         self._refusal = StoreClosed("the store belongs to the parent of this process")
+        # Or a close here would put what waits in the parent's log into its tables, beside the parent.
+        self._failed = copy.copy(self._refusal)
 
     def discard(self) -> None:
         """Drop all that waits without an answer, as the death of the process would. For stores without a worker."""

@@ -9,6 +9,7 @@ import errno
 import logging
 import random
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lmdb
@@ -25,11 +26,10 @@ from treadle.storage.schema import BOOT_KEY
 from treadle.storage.survey import survey_store
 from treadle.storage.tables import Table
 
-from .driving import PATIENCE_S, Process, barrier, batch, contents, head, key, read, write
+from .driving import PATIENCE_S, Process, barrier, batch, contents, head, key, read, run, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from treadle.storage.lmdb_engine import LmdbEngine
 
@@ -443,6 +443,40 @@ def test_a_damaged_record_of_the_log_is_named_and_nothing_is_changed(tmp_path: P
             look()
         assert (caught.value.details["table"], caught.value.details["key"]) == ("log", name.hex())
     assert (tmp_path / "store" / "data.mdb").read_bytes() == before
+
+
+FORK = """
+import os, sys
+sys.path.insert(0, sys.argv[2])
+from tests.storage.driving import batch, contents, write
+from treadle.storage import writer
+from treadle.storage.lmdb_store import LmdbStore
+from treadle.storage.tables import Table
+
+writer.IDLE_S = 600
+store = LmdbStore(sys.argv[1], durability="process")
+store.open()
+write(store, batch(1, ops=[(Table.JOURNAL, b"a", b"1")]))
+asked, told = os.pipe(), os.pipe()
+child = os.fork()
+if not child:
+    os.read(asked[0], 1)
+    store.close()
+    os.write(told[1], b"x")
+    os._exit(0)
+write(store, batch(1, at=(1, 1), ops=[(Table.JOURNAL, b"a", b"2")]))
+os.write(asked[1], b"x")
+os.read(told[0], 1)
+print(os.waitpid(child, 0)[1], contents(store, Table.JOURNAL), len(contents(store, Table.LOG)))
+store.close()
+"""
+
+
+def test_a_close_in_a_forked_child_leaves_the_log_of_its_parent_alone(tmp_path: Path) -> None:
+    """The child has the log as it was at the fork: what it put into the tables would go over what came since."""
+    done = run(FORK, tmp_path / "store", Path(__file__).parents[2], warnings="ignore")
+
+    assert done.stdout == "0 {b'a': b'2'} 2\n"
 
 
 # --- faults
