@@ -17,7 +17,7 @@ from .directory import DATA_FILE, LOCK_FILE
 from .growth_lock import GrowthLock
 from .lmdb_errors import FULL, is_short_write, open_error
 from .meta_pages import check_length
-from .schema import BOOT_KEY, create_tables, open_tables, unpack_boot
+from .schema import BOOT_KEY, SCHEMA, create_tables, open_tables, unpack_boot, upgrade_tables
 from .tables import Table
 from .write_log import EMPTY, Layer, WriteLog, unpack_changes
 
@@ -249,7 +249,16 @@ def open_environment(
         tables = open_tables(env, directory)
         if not tables and read_only:
             raise NotAStore(f"{directory} holds no store yet", path=str(directory))
-        tables = tables or create_tables(env)
+        if tables and len(tables) < len(Table) and read_only:
+            raise NotAStore(
+                f"the store in {directory} has schema 1 and cannot be read beside others yet; opening it once to write, as "
+                f"a runtime does, makes it one of schema {SCHEMA}",
+                path=str(directory),
+                found=1,
+                known=SCHEMA,
+            )
+        if not read_only:
+            tables = upgrade_tables(env, tables) if tables else create_tables(env)
         return Environment(
             env, tables, key, max(1, min(readers, env.max_readers() - _SPARE_READERS)), read_only=read_only
         )

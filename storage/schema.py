@@ -20,9 +20,13 @@ if TYPE_CHECKING:
     # The handle's class is private to lmdb; nothing of it is used but its identity.
     from lmdb import _Database as Database
 
-__all__ = ["NO_BOOT_ID", "SCHEMA", "boot_id_of", "create_tables", "open_tables", "pack_boot", "unpack_boot"]
+__all__ = [
+    "NO_BOOT_ID", "SCHEMA", "boot_id_of", "create_tables", "open_tables", "pack_boot", "unpack_boot", "upgrade_tables",
+]  # fmt: skip
 
-SCHEMA: Final = 1
+# 1 had no LOG. Who knows only that would read and write past what waits there, so the number shuts it out.
+SCHEMA: Final = 2
+_BEFORE_LOG: Final = 1
 SCHEMA_KEY: Final = b"schema"
 SCHEMA_ROW: Final = struct.Struct(">7sI")
 MAGIC: Final = b"treadle"
@@ -32,7 +36,7 @@ _BOOT_ROW: Final = struct.Struct(">I16s")
 
 
 def open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
-    """Return the tables of a store, an empty list if the environment is empty.
+    """Return the tables of a store, an empty list if the environment is empty, all but LOG for one of schema 1.
 
     Raises:
         NotAStore: it is another program's.
@@ -46,11 +50,15 @@ def open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
             raise _foreign(directory) from error
         return []
     with env.begin() as txn:
-        _check_stamp(txn.get(SCHEMA_KEY, None, meta), directory)
+        schema = _check_stamp(txn.get(SCHEMA_KEY, None, meta), directory)
+    tables: list[Database] = []
     try:
-        return [env.open_db(_name(table), create=False) for table in Table]
+        tables.extend(env.open_db(_name(table), create=False) for table in Table)
     except lmdb.NotFoundError as error:
+        if schema == _BEFORE_LOG and len(tables) == Table.LOG:
+            return tables
         raise CorruptRecord(f"the store in {directory} lacks a table: {error}", path=str(directory)) from error
+    return tables
 
 
 def create_tables(env: lmdb.Environment) -> list[Database]:
@@ -59,6 +67,18 @@ def create_tables(env: lmdb.Environment) -> list[Database]:
         tables = [env.open_db(_name(table), txn=txn) for table in Table]
         txn.put(SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, SCHEMA), db=tables[Table.META])
     return tables
+
+
+def upgrade_tables(env: lmdb.Environment, tables: list[Database]) -> list[Database]:
+    """Make a store of an earlier schema one of this, in one transaction, and return its tables; for its owner."""
+    stamp = SCHEMA_ROW.pack(MAGIC, SCHEMA)
+    with env.begin() as txn:
+        if txn.get(SCHEMA_KEY, None, tables[Table.META]) == stamp:
+            return tables
+    with env.begin(write=True) as txn:
+        log = env.open_db(_name(Table.LOG), txn=txn)
+        txn.put(SCHEMA_KEY, stamp, db=tables[Table.META])
+    return [*tables[: Table.LOG], log]
 
 
 def pack_boot(boot: Boot) -> tuple[tuple[bytes, bytes], ...]:
@@ -95,7 +115,7 @@ def _name(table: Table) -> bytes:
     return table.name.lower().encode()
 
 
-def _check_stamp(row: bytes | None, directory: Path) -> None:
+def _check_stamp(row: bytes | None, directory: Path) -> int:
     magic, schema = SCHEMA_ROW.unpack(row) if row is not None and len(row) == SCHEMA_ROW.size else (b"", 0)
     if magic != MAGIC:
         raise _foreign(directory)
@@ -106,6 +126,7 @@ def _check_stamp(row: bytes | None, directory: Path) -> None:
             found=schema,
             known=SCHEMA,
         )
+    return int(schema)
 
 
 def _foreign(directory: Path) -> NotAStore:

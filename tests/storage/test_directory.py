@@ -140,6 +140,26 @@ def test_a_newer_store_is_refused_by_its_schema_and_left_as_it_was(tmp_path: Pat
     assert isinstance(refused(tmp_path), SchemaTooNew)
 
 
+def test_a_store_from_before_the_log_is_opened_to_write_and_then_read_by_all(tmp_path: Path) -> None:
+    filled(tmp_path)
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        meta, log = env.open_db(b"meta"), env.open_db(b"log")
+        with env.begin(write=True) as txn:
+            txn.put(SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, 1), db=meta)
+            txn.drop(log)
+    reader, store = LmdbStore(tmp_path, read_only=True), LmdbStore(tmp_path)
+
+    with pytest.raises(NotAStore, match="opening it once to write") as caught:
+        reader.open()
+    assert (caught.value.details["found"], caught.value.details["known"]) == (1, SCHEMA)
+    store.open()
+    assert write(store, batch(at=(1, 1), by=(2, 1), ops=[(Table.JOURNAL, b"b", b"2")]))[0].kind == "committed"
+    store.close()
+    reader.open()
+    assert contents(reader, Table.JOURNAL) == {b"a": b"1", b"b": b"2"}
+    reader.close()
+
+
 def test_a_copy_of_the_data_file_alone_is_a_store(tmp_path: Path) -> None:
     filled(tmp_path / "first")
     (tmp_path / "copy").mkdir()

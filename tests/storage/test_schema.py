@@ -18,6 +18,7 @@ from treadle.storage.schema import (
     open_tables,
     pack_boot,
     unpack_boot,
+    upgrade_tables,
 )
 from treadle.storage.store import Boot
 from treadle.storage.tables import Table
@@ -47,7 +48,7 @@ def test_an_empty_environment_has_no_tables_and_gets_them_all_in_one_transaction
 
 
 def test_the_stamp_is_pinned() -> None:
-    assert (SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, SCHEMA)) == (b"schema", b"treadle\x00\x00\x00\x01")
+    assert (SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, SCHEMA)) == (b"schema", b"treadle\x00\x00\x00\x02")
 
 
 def test_a_newer_schema_is_refused_by_number(env: lmdb.Environment, tmp_path: Path) -> None:
@@ -91,6 +92,42 @@ def test_a_store_that_lacks_a_table_is_corrupt(env: lmdb.Environment, tmp_path: 
         txn.drop(tables[Table.WORK])
 
     with pytest.raises(CorruptRecord):
+        open_tables(env, tmp_path)
+
+
+def of_schema_one(env: lmdb.Environment, *, with_log: bool) -> None:
+    tables = create_tables(env)
+    with env.begin(write=True) as txn:
+        txn.put(SCHEMA_KEY, SCHEMA_ROW.pack(MAGIC, 1), db=tables[Table.META])
+        if not with_log:
+            txn.drop(tables[Table.LOG])
+
+
+@pytest.mark.parametrize("with_log", [False, True])
+def test_an_earlier_schema_is_brought_to_this_one_in_one_transaction(tmp_path: Path, with_log: bool) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        of_schema_one(env, with_log=with_log)
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        before = env.info()["last_txnid"]
+        found = open_tables(env, tmp_path)
+        assert len(found) == len(Table) - (not with_log)
+
+        tables = upgrade_tables(env, found)
+
+        assert len(tables) == len(Table)
+        with env.begin() as txn:
+            assert txn.get(SCHEMA_KEY, None, tables[Table.META]) == SCHEMA_ROW.pack(MAGIC, SCHEMA)
+            assert txn.stat(tables[Table.LOG])["entries"] == 0
+        assert upgrade_tables(env, tables) is tables
+        assert env.info()["last_txnid"] == before + 1
+
+
+def test_an_earlier_schema_excuses_no_other_table(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        of_schema_one(env, with_log=True)
+        with env.begin(write=True) as txn:
+            txn.drop(env.open_db(b"work", txn=txn))
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env, pytest.raises(CorruptRecord):
         open_tables(env, tmp_path)
 
 
