@@ -31,7 +31,7 @@ __all__ = ["Directory", "Entry"]
 
 _LEAVING_MAX = 4  # passivated at once beyond the cap: more than one, so that it is reached again after some were in use
 
-_MOMENT_S = 0.1
+_MOMENT_S = 1.0  # by which the place of an idle actor may be wrong; where idle ones leave sooner, a tenth of that time
 
 
 class Entry:
@@ -92,6 +92,7 @@ class Directory:
         self._resident: dict[str, Entry] = {}
         # Idle actors, longest idle first; only these count against the cap.
         self._idle: OrderedDict[str, tuple[Entry, float]] = OrderedDict()
+        self._moment = min(_MOMENT_S, services.options.idle_after / 10)
         self._pinned: dict[str, Entry] = {}
         self._life = 0
         self._next_number = 0
@@ -196,7 +197,7 @@ class Directory:
         noted = self._idle.get(entry.thread_id)
         if (
             noted is not None
-            and now - noted[1] < _MOMENT_S
+            and now - noted[1] < self._moment
             and 2 * len(self._idle) < self._services.options.resident_max
         ):
             return  # a busy thread rests after each execution; far from the cap its place may be wrong by a moment

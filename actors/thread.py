@@ -41,6 +41,7 @@ __all__ = ["ThreadActor"]
 
 AFTER_CONFIRM, AFTER_REPLY, BETWEEN = "after confirm before reply", "after reply", "between FINISH and the next START"
 _START, _FINISH, _RETRY_DUE = About.START, About.FINISH, Kind.RETRY_DUE
+_look_up_for = LOOK_UPS.get
 _BY_THEMSELVES = frozenset({ExecutionStarted, MessageAdded, ExecutionFinished})
 _STARTERS = frozenset({Kind.SUBMIT, Kind.QUEUE, Kind.RESUME, Kind.WAKE, Kind.RETRY_DUE})
 # What nobody would say again: without it an execution has no end, or what waits no beginning.
@@ -100,11 +101,12 @@ class ThreadActor(VirtualActor):
     def receive(self, mail: Any) -> None:
         """Take one mail, or the store's answer; what this raises is a crash of this incarnation, dealt with by the supervisor."""
         # An answer comes by itself, or in a mail where it had to wait its turn.
-        if mail.__class__ is Building:
+        kind = type(mail)
+        if kind is Building:
             self._answered(mail)
-        elif mail.__class__ is not Mail:
+        elif kind is not Mail:
             super().receive(mail)
-        elif mail.body.__class__ is Building:
+        elif type(mail.body) is Building:
             self._answered(mail.body)
         elif self._flight is not None:
             self._postpone(mail)
@@ -247,28 +249,25 @@ class ThreadActor(VirtualActor):
             building = Building(self.entry.number, facts, self.mailbox)
         events = decision.events
         # Nearly every batch: one event, which is all that has to be known to write it.
-        if (
-            len(events) != 1
-            or events[0].__class__ not in _BY_THEMSELVES
-            or (facts.processes and decision.batch is _FINISH)
-        ):
+        if len(events) != 1 or type(events[0]) not in _BY_THEMSELVES or (facts.processes and decision.batch is _FINISH):
             if not events:
                 building.entomb(facts)
-            complete(building, mail.body, decision, self._lookups(building), facts)
-        building.take(mail, decision, mail.body.now)  # type: ignore[attr-defined]
-        trigger = mail.body
-        if trigger.__class__ is SetValue:
+            complete(building, mail.body, decision, self.lookups(building), facts)
+        trigger: Any = mail.body
+        building.take(mail, decision, trigger.now)
+        if type(trigger) is SetValue:
             building.add_value(*value_row(building.prefix, trigger.key, trigger.encoded))
         return building
 
-    def _lookups(self, building: Building | None) -> Lookups:
+    def lookups(self, building: Building | None) -> Lookups:
+        """Return what looks up for a decision into this batch; see `Source`."""
         return Lookups(self.services.store, self.entry.number, self.state.facts, building)
 
     def _judge(self, mail: Mail, building: Building | None) -> Decision | None:
         """Decide one mail; None where that failed: it costs this mail only, or this life where nobody would send it again."""
         trigger: Any = mail.body
-        state = self.state
-        kind, last = trigger.kind, state.facts.last_time
+        state, kind = self.state, trigger.kind
+        last = state.facts.last_time
         now = self.services.clock.now_us()
         if now <= last:
             now = last + 1
@@ -279,9 +278,9 @@ class ThreadActor(VirtualActor):
             if state.phase is IDLE:
                 trigger.new_id = new_id(now)
         try:
-            look_up = LOOK_UPS.get(kind)
+            look_up = _look_up_for(kind)
             if look_up is not None:
-                look_up(trigger, state, self._lookups, building)
+                look_up(trigger, state, self, building)
             return decide(state, trigger)
         except TreadleError as error:
             failure: TreadleError = error

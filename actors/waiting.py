@@ -267,7 +267,7 @@ def resolve(
 ) -> None:
     """Tell waiters what a committed and published batch means for them."""
     for _, _, event in events:
-        if event.__class__ is MessageAdded:
+        if type(event) is MessageAdded:
             continue
         if isinstance(event, _ENDS):
             ended = _taken(entry, ("e", event.execution_id))

@@ -104,30 +104,30 @@ def finish(state: State, trigger: Released | RetryDue) -> Decision:
     assert ending is not None and active is not None
     if trigger.leftovers:
         ending = ending._replace(leftovers=trigger.leftovers)
-    outcome = ending.outcome
+    outcome, finished_at, error_type, error_message, reason, abandoned, leftovers, *_, said = ending
     if outcome is None:
         return _settle(state, trigger, ending)
     events: list[Event] = []
-    if trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or ending.said:
+    if trigger.rows or trigger.open_calls or trigger.pending or state.unrecorded or said:
         # A body that heeds its interrupt has said so already.
-        stopped = outcome == "cancelled" and ending.reason == "aborted_by_user"
-        said = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
-        events = _closing_events(state, trigger, ending, said)
+        stopped = outcome == "cancelled" and reason == "aborted_by_user"
+        result = STOPPED_BY_USER if stopped else "The execution ended before this call had a result."
+        events = _closing_events(state, trigger, ending, result)
     agent_id = state.facts.agent_id
-    if outcome == "succeeded" and not ending.leftovers:
-        events.append(finished(active, agent_id, ending.finished_at, ending.reason))
+    if outcome == "succeeded" and not leftovers:
+        events.append(finished(active, agent_id, finished_at, reason))
     else:
         events.append(
             ExecutionFinished(
                 execution_id=active,
                 agent_id=agent_id,
                 outcome=outcome,
-                finished_at=ending.finished_at,
-                error_type=ending.error_type,
-                error_message=ending.error_message,
-                reason=ending.reason,
-                abandoned=ending.abandoned,
-                leftovers=list(ending.leftovers),
+                finished_at=finished_at,
+                error_type=error_type,
+                error_message=error_message,
+                reason=reason,
+                abandoned=abandoned,
+                leftovers=list(leftovers),
             )
         )
     return Decision(DECIDE, FINISHING, events, None, (), _FINISH, True, (), (), ending)
