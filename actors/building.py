@@ -27,6 +27,7 @@ from ..protocol.message_edits import edited_content
 from ..protocol.open_calls import OpenCall, calls_of
 from ..protocol.recorded import receipt_of, recorded_id
 from ..protocol.triggers import Prior, Standing
+from ..storage.batch import COMMITTED
 from ..storage.codec import WORKER, encode_facts
 from ..storage.encoding import (
     RECEIPT_RECORDED,
@@ -80,16 +81,16 @@ class Building(Encoding):
         answer: what the store said, once it did.
     """
 
-    answer: Answer
     interruption: ExecutionInterrupted | None = None
     edited: bool = False
     _laid: tuple[int, dict[int, dict[bytes, bytes | None]]] | None = None  # how many ops, and what they change
 
     def __init__(self, number: int, facts: Facts, mailbox: Mailbox | None = None) -> None:
         _encoding(self, number, facts)
-        # Everything that a usual batch is given before it is sealed, from the beginning: attributes that come later, once
-        # some thirty batches were made without them, turn all that an instance has into a dict of its own.
+        # Everything that a usual batch is given later than here and where it is sealed, too: attributes that come once some
+        # thirty batches were made without them turn all that an instance has into a dict of its own.
         self.about = _OTHER
+        self.answer = COMMITTED
         self.tombstone = self.closed = False
         self.known: dict[int, tuple[int, InputQueued]] | None = None
         self.decided: list[tuple[Mail, Decision]] = []
