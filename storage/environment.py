@@ -19,7 +19,7 @@ from .lmdb_errors import FULL, is_short_write, open_error
 from .meta_pages import check_length
 from .schema import BOOT_KEY, SCHEMA, create_tables, open_tables, unpack_boot, upgrade_tables
 from .tables import Table
-from .write_log import EMPTY, Layer, WriteLog, unpack_changes
+from .write_log import EMPTY, Layer, WriteLog, log_key, unpack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,7 +91,7 @@ class Environment:
         number = txn.id()
         log = self._logs.get(number)
         if log is None:
-            known = {layer.number: layer for log in list(self._logs.values()) for layer in log.layers}
+            known = {log_key(layer.number): layer for log in list(self._logs.values()) for layer in log.layers}
             log = self._read_log(txn, known)
             if self.read_only:
                 self._logs = {number: log}
@@ -111,11 +111,11 @@ class Environment:
         """Let go of what transactions before this one left over the tables; who still has such a snapshot reads it there."""
         self._logs = {transaction: self._logs[transaction]}
 
-    def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[int, Layer]) -> WriteLog:
+    def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[bytes, Layer]) -> WriteLog:
         log = EMPTY
         cursor = txn.cursor(self.tables[Table.LOG])
         for key in cursor.iternext(keys=True, values=False):
-            log = log.under(known.get(int.from_bytes(key, "big")) or unpack_changes(key, cursor.value()))
+            log = log.under(known.get(key) or unpack_changes(key, cursor.value()))
         return log
 
     def grow(self) -> bool:

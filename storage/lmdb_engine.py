@@ -238,7 +238,9 @@ class LmdbEngine:
             return log  # all of them were refused
         self._fold(txn, log.under(layer))
         for old in log.layers:
-            txn.delete(log_key(old.number), b"", table)
+            if not txn.delete(log_key(old.number), b"", table):
+                # Somebody else wrote here, and what was folded may be older than what is there.
+                raise RuntimeError(f"record {old.number} of the log is gone")
         return EMPTY
 
     def _fold(self, txn: lmdb.Transaction[bytes], log: WriteLog) -> None:

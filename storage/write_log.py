@@ -43,6 +43,7 @@ LAYERS_MAX: Final = 32
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20
 _PAGE: Final = 256
+_KEY_BYTES: Final = 8
 
 Changes: TypeAlias = "Sequence[dict[bytes, bytes | None]]"
 """By the number of a table the rows that are other than in it; None: the row is gone."""
@@ -213,7 +214,7 @@ def check_changes(changes: Changes) -> None:
 
 def log_key(number: int) -> bytes:
     """Return the key of a record in LOG."""
-    return number.to_bytes(8, "big")
+    return number.to_bytes(_KEY_BYTES, "big")
 
 
 def pack_changes(changes: Changes) -> bytes:
@@ -226,6 +227,8 @@ def unpack_changes(key: bytes, data: bytes) -> Layer:
     """Return the layer that a record of LOG holds. Raises: CorruptRecord: it is none."""
     changes: list[dict[bytes, bytes | None]] = [{} for _ in Table]
     try:
+        if len(key) != _KEY_BYTES:
+            raise ValueError(f"its key has {len(key)} bytes, not {_KEY_BYTES}")
         version, stored = msgpack.unpackb(data, strict_map_key=False)
         if version != VERSION or type(version) is not int:
             raise ValueError(f"version {version!r}")

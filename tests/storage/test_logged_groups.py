@@ -29,7 +29,7 @@ from treadle.storage.tables import Table
 from .driving import PATIENCE_S, Process, barrier, batch, contents, head, key, read, run, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from treadle.storage.lmdb_engine import LmdbEngine
 
@@ -479,7 +479,41 @@ def test_a_close_in_a_forked_child_leaves_the_log_of_its_parent_alone(tmp_path: 
     assert done.stdout == "0 {b'a': b'2'} 2\n"
 
 
+@pytest.mark.parametrize("name", [lambda key: key[1:], lambda key: key + b"\0"])
+def test_a_record_that_would_be_left_behind_is_found_by_the_open(
+    tmp_path: Path, name: Callable[[bytes], bytes]
+) -> None:
+    """Put into the tables and not taken from the log, it would go over what is newer with the next open."""
+    killed_with_a_log(tmp_path / "store", 3)
+    with lmdb.open(str(tmp_path / "store"), max_dbs=len(Table)) as env:
+        log = env.open_db(b"log")
+        with env.begin(write=True) as txn:
+            cursor = txn.cursor(log)
+            assert cursor.last()
+            wrong, record = name(cursor.key()), cursor.value()
+            cursor.delete()
+            txn.put(wrong, record, db=log)
+
+    with pytest.raises(CorruptRecord) as caught:
+        LmdbStore(tmp_path / "store").open()
+    assert (caught.value.details["table"], caught.value.details["key"]) == ("log", wrong.hex())
+
+
 # --- faults
+
+
+def test_a_log_that_somebody_else_wrote_in_is_not_written_over(store: LmdbStore, quiet: None) -> None:
+    write(store, batch(1, ops=[(J, b"a", b"1")]))
+    environment = store._environment
+    assert environment is not None
+    with environment.env.begin(write=True) as txn:
+        assert txn.drop(environment.tables[Table.LOG], delete=False) is None
+        txn.put(b"a", b"2", db=environment.tables[J])
+
+    failed = engine(store).tidy()
+
+    assert isinstance(failed, StoreFailed)
+    assert stored(store, J) == {b"a": b"2"}
 
 
 def test_a_full_disk_leaves_the_log_as_it_was_and_it_is_put_away_once_there_is_room(

@@ -174,6 +174,14 @@ def test_a_record_that_is_none_is_named(stored: Any) -> None:
     assert caught.value.details == {"table": "log", "key": "0000000000000102"}
 
 
+@pytest.mark.parametrize("name", [b"\x07", log_key(258)[1:], log_key(258) + b"\0"])
+def test_a_record_under_a_key_of_no_number_is_named(name: bytes) -> None:
+    with pytest.raises(CorruptRecord) as caught:
+        unpack_changes(name, pack_changes(changes(J, {b"a": b""})))
+
+    assert caught.value.details == {"table": "log", "key": name.hex()}
+
+
 @given(st.binary(max_size=60), st.integers(0, 200))
 def test_whatever_bytes_stand_there_they_are_a_layer_or_are_named(noise: bytes, at: int) -> None:
     whole = pack_changes(some_changes(random.Random(1)))
