@@ -95,12 +95,14 @@ class TimerHeap:
         self._made = 0
         self._cancelled = 0
 
-    def add(self, timer: Timer) -> bool:
-        """Add a timer; return whether it is now the first one due."""
+    def precedes(self, due: float) -> bool:
+        """Say whether a timer that is due then would be the first one due."""
+        return not self._entries or due < self._entries[0][0]
+
+    def add(self, timer: Timer) -> None:
+        """Add a timer."""
         self._made += 1  # timers that are due together go off in the order in which they were set
-        entry = (timer.due, self._made, timer)
-        heapq.heappush(self._entries, entry)
-        return self._entries[0] is entry
+        heapq.heappush(self._entries, (timer.due, self._made, timer))
 
     def cancelled(self) -> None:
         """Note that one of the timers was cancelled."""
@@ -163,11 +165,10 @@ class Timers:
 
     def __init__(self) -> None:
         self._heap = TimerHeap()
-        # Taken by itself and not by the condition, whose way in and out is code of Python's: a signal handler that raises
-        # there would leave it taken, and no deadline would come any more. One that raises inside a `notify` leaves a sleep
-        # listed that is over: only `notify_all` reaches the worker behind it.
+        # No condition, whose parts are code of Python's: a signal handler that raises there leaves a lock taken, or the
+        # worker asleep, and no deadline would come any more.
         self._lock = threading.RLock()
-        self._changed = threading.Condition(self._lock)
+        self._bell = threading.Lock()  # taken by the worker before it sleeps, given back to wake it
         self._worker: threading.Thread | None = None
         self._stopped = False
 
@@ -184,13 +185,13 @@ class Timers:
         with self._lock:
             if self._stopped:
                 return timer
-            # Only a timer that is due before all others changes how long the worker may sleep.
-            if self._heap.add(timer):
-                self._changed.notify_all()
             if self._worker is None:
-                worker = threading.Thread(target=self._work, name="treadle-timers", daemon=True)
-                worker.start()
-                self._worker = worker
+                self._start()
+            # Only a timer that is due before all others changes how long the worker may sleep. Woken first: where a handler
+            # raises in between it has looked in vain, the other way round it would not look at all.
+            if self._heap.precedes(due):
+                self._ring()
+            self._heap.add(timer)
         return timer
 
     def stop(self) -> None:
@@ -198,7 +199,7 @@ class Timers:
         with self._lock:
             self._stopped = True
             self._heap.clear()
-            self._changed.notify_all()
+            self._ring()
             worker = self._worker
         if worker is not None and worker is not threading.current_thread():
             worker.join()
@@ -210,7 +211,26 @@ class Timers:
         with self._lock:
             self._heap.cancelled()
 
+    def _start(self) -> None:
+        self._worker = worker = threading.Thread(target=self._work, name="treadle-timers", daemon=True)
+        try:
+            worker.start()
+        except BaseException:
+            self._worker = None  # whoever comes first is it, this one too
+            raise
+
+    def _ring(self) -> None:
+        try:
+            self._bell.release()
+        except RuntimeError:
+            return  # rung already
+
     def _work(self) -> None:
+        with self._lock:
+            if self._worker is None:
+                self._worker = threading.current_thread()
+            if self._worker is not threading.current_thread():
+                return  # another was started where a handler left open whether this one comes
         forbid_blocking()
         while (call := self._wait()) is not None:
             try:
@@ -219,12 +239,13 @@ class Timers:
                 logger.exception("A timer's call failed")
 
     def _wait(self) -> Callable[[], object] | None:
-        with self._lock:
-            while not self._stopped:
+        while True:
+            with self._lock:
+                if self._stopped:
+                    return None
                 now = time.monotonic()
                 call = self._heap.pop_due(now)
                 if call is not None:
                     return call
                 due = self._heap.first_due()
-                self._changed.wait(None if due is None else min(due - now, threading.TIMEOUT_MAX))
-        return None
+            self._bell.acquire(timeout=-1 if due is None else min(max(due - now, 0.0), threading.TIMEOUT_MAX))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 
 import pytest
@@ -43,6 +45,44 @@ def ran_on(pool: WorkerPool) -> threading.Event:
     ran = threading.Event()
     pool.submit("e-1", lambda: None, lambda _error: ran.set())
     return ran
+
+
+def test_a_later_timer_is_not_held_up_by_an_earlier_one_whose_setting_was_broken_off() -> None:
+    timers = Timers()
+    timers.after(3_600, lambda: None)  # until then its worker sleeps
+    step = 1
+    while broken_off(lambda: timers.after(0.01, lambda: None), step, LOCKS_TOO):
+        step += 1
+        gone_off = threading.Event()
+        # Due behind the other one, if that was set: then nobody wakes the worker for this one.
+        threading.Thread(target=timers.after, args=(0.02, gone_off.set), daemon=True).start()
+        assert gone_off.wait(GUARD), step
+    timers.stop()
+    assert step > 5
+
+
+def test_timers_have_one_worker_wherever_the_start_of_it_was_broken_off() -> None:
+    step, more = 1, True
+    while more:
+        timers = Timers()
+        with contextlib.suppress(RuntimeError):  # Python does not always let the handler's error out of a start
+            more = broken_off(functools.partial(timers.after, 3_600, lambda: None), step, LOCKS_TOO)
+        step += 1
+        ran: Reply[threading.Thread] = Reply()
+        set_by = threading.Thread(target=timers.after, args=(0, lambda ran=ran: ran.set(threading.current_thread())))
+        set_by.start()
+        worker = ran.result(GUARD)
+        set_by.join(GUARD)
+        timers.stop()
+        assert not worker.is_alive(), step
+        for left in threading.enumerate():
+            if left.name == "treadle-timers":
+                frame = sys._current_frames().get(left.ident or 0)
+                if any(at.f_code is Timers._work.__code__ for at, _line in traceback.walk_stack(frame)):
+                    left.join(GUARD)
+                    assert not left.is_alive(), step
+                left.name = "broken-off"  # Python's own start left a lock taken that it waits for
+    assert step > 30
 
 
 @pytest.mark.parametrize("verb", ["submit", "counts"])
