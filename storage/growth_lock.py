@@ -16,6 +16,7 @@ from ..protocol.limits import RELEASE_TIMEOUT_S
 __all__ = ["GrowthLock"]
 
 _log = logging.getLogger("treadle.storage")
+_LOOK_AGAIN_S: Final = 1.0
 _WARN_AFTER_S: Final = RELEASE_TIMEOUT_S  # a view should be gone within one page of results, long before this
 
 
@@ -53,7 +54,8 @@ class GrowthLock:
                 self._turn_away()
                 self._waiting += 1
                 try:
-                    self._wait(self._room)
+                    # Not for ever: a signal handler that raises inside a `notify` leaves nobody woken by it.
+                    self._wait(self._room, _LOOK_AGAIN_S)
                 except BaseException:
                     # Ctrl-C may have met the one that was woken; its place goes to the next.
                     self._room.notify()

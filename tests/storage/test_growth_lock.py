@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from treadle.protocol.errors import StoreClosed
+from treadle.storage import growth_lock
 from treadle.storage.growth_lock import GrowthLock
 
 from .driving import PATIENCE_S
@@ -69,6 +70,25 @@ def test_one_reader_too_many_waits_for_another_to_leave() -> None:
     assert not other.done.is_set()
 
     lock.leave(mine)
+
+    other.finish()
+    assert other.error is None
+
+
+def test_a_reader_whose_waking_was_broken_off_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(growth_lock, "_LOOK_AGAIN_S", 0.01)
+    lock = Watched(1)
+    mine = lock.enter()
+    other = Worker(lambda: lock.leave(lock.enter()))
+    lock.wait_for_waiting()
+
+    def broken_off() -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as handler:
+        handler.setattr(lock._room, "notify", broken_off)
+        with pytest.raises(KeyboardInterrupt):
+            lock.leave(mine)
 
     other.finish()
     assert other.error is None
