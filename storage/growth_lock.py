@@ -16,7 +16,7 @@ from ..protocol.limits import RELEASE_TIMEOUT_S
 __all__ = ["GrowthLock"]
 
 _log = logging.getLogger("treadle.storage")
-_LOOK_AGAIN_S: Final = 1.0
+_LOOK_AGAIN_S: Final = 5.0  # seldom, since who has looked in vain stands last in the queue again
 _WARN_AFTER_S: Final = RELEASE_TIMEOUT_S  # a view should be gone within one page of results, long before this
 
 
