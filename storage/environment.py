@@ -19,7 +19,7 @@ from .lmdb_errors import FULL, is_short_write, open_error
 from .meta_pages import check_length
 from .schema import BOOT_KEY, SCHEMA, create_tables, open_tables, unpack_boot, upgrade_tables
 from .tables import Table
-from .write_log import EMPTY, Layer, WriteLog, log_key, unpack_changes
+from .write_log import EMPTY, WriteLog, log_key, unpack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,8 +91,7 @@ class Environment:
         number = txn.id()
         log = self._logs.get(number)
         if log is None:
-            known = {log_key(layer.number): layer for log in list(self._logs.values()) for layer in log.layers}
-            log = self._read_log(txn, known)
+            log = self._read_log(txn, list(self._logs.values()))
             if self.read_only:
                 self._logs = {number: log}
         return log
@@ -111,11 +110,15 @@ class Environment:
         """Let go of what transactions before this one left over the tables; who still has such a snapshot reads it there."""
         self._logs = {transaction: self._logs[transaction]}
 
-    def _read_log(self, txn: lmdb.Transaction[bytes], known: dict[bytes, Layer]) -> WriteLog:
-        log = EMPTY
-        cursor = txn.cursor(self.tables[Table.LOG])
-        for key in cursor.iternext(keys=True, values=False):
-            log = log.under(known.get(key) or unpack_changes(key, cursor.value()))
+    def _read_log(self, txn: lmdb.Transaction[bytes], known: list[WriteLog]) -> WriteLog:
+        table = self.tables[Table.LOG]
+        keys = list(txn.cursor(table).iternext(keys=True, values=False))
+        layers = {log_key(layer.number): layer for log in known for layer in log.layers}
+        # With the log that it goes on from comes what is sorted of that already.
+        earlier = [log for log in known if [log_key(one.number) for one in log.layers[::-1]] == keys[: len(log.layers)]]
+        log = max(earlier, key=lambda log: len(log.layers), default=EMPTY)
+        for key in keys[len(log.layers) :]:
+            log = log.under(layers.get(key) or unpack_changes(key, txn.get(key, b"", table)))
         return log
 
     def grow(self) -> bool:

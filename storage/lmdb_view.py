@@ -149,34 +149,51 @@ class LmdbView:
             raise read_error(second) from second
 
 
-def _forward(cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+def _forward(
+    cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int
+) -> tuple[Rows, int]:
+    """Return rows, and how many there were too few to skip."""
     rows: Rows = []
     if not cursor.set_range(low):
-        return rows
-    for _ in range(skip):
-        if not cursor.next():
-            return rows
+        return rows, skip
+    if skip:
+        for key in cursor.iternext(keys=True, values=False):
+            if high is not None and key >= high:
+                return rows, skip
+            if not skip:
+                break
+            skip -= 1
+        else:
+            return rows, skip
     for row in cursor.iternext():
         if high is not None and row[0] >= high:
             break
         rows.append(row)
         if len(rows) == limit:
             break
-    return rows
+    return rows, 0
 
 
-def _backward(cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int) -> Rows:
+def _backward(
+    cursor: lmdb.Cursor[bytes], low: bytes, high: bytes | None, limit: int | None, skip: int
+) -> tuple[Rows, int]:
     rows: Rows = []
     beyond = high is not None and cursor.set_range(high)
     if not (cursor.prev() if beyond else cursor.last()):
-        return rows
-    for _ in range(skip):
-        if not cursor.prev():
-            return rows
+        return rows, skip
+    if skip:
+        for key in cursor.iterprev(keys=True, values=False):
+            if key < low:
+                return rows, skip
+            if not skip:
+                break
+            skip -= 1
+        else:
+            return rows, skip
     for row in cursor.iterprev():
         if row[0] < low:
             break
         rows.append(row)
         if len(rows) == limit:
             break
-    return rows
+    return rows, 0

@@ -11,6 +11,7 @@ what is in LOG within a snapshot is the truth: whoever has the records has the l
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final
 
@@ -43,10 +44,12 @@ LAYERS_MAX: Final = 32
 ROWS_MAX: Final = 32_768
 BYTES_MAX: Final = 8 << 20
 _PAGE: Final = 256
+_RUN: Final = 8
 _KEY_BYTES: Final = 8
 
 Changes: TypeAlias = "Sequence[dict[bytes, bytes | None]]"
 """By the number of a table the rows that are other than in it; None: the row is gone."""
+Below: TypeAlias = "Callable[[bytes, bytes | None, int | None, int], tuple[Rows, int]]"
 
 _BYTES: Final = {bytes}
 _BYTES_OR_GONE: Final = {bytes, type(None)}
@@ -60,28 +63,20 @@ class Missing:
 MISSING: Final = Missing()
 
 
-class Layer:
-    """What one group changed. Any worker may read it.
+class Run(ABC):
+    """Rows that differ from their tables, by number of the table. Any worker may read it."""
 
-    Args:
-        number: its record in LOG.
-        changes: belongs to the layer from now on.
-        size: bytes of the record.
-    """
+    __slots__ = ("_keys",)
 
-    __slots__ = ("_keys", "changes", "count", "number", "size")
-
-    def __init__(self, number: int, changes: Changes, size: int) -> None:
-        self.number = number
-        self.changes = changes
-        self.count = sum(map(len, changes))
-        self.size = size
+    def __init__(self) -> None:
         self._keys: dict[int, list[bytes]] = {}
+
+    @abstractmethod
+    def of(self, table: int) -> dict[bytes, bytes | None]:
+        """Return the rows of a table; not to be changed."""
 
     def touches(self, table: int, low: bytes, high: bytes | None) -> bool:
         """Say whether it changes a row with `low <= key < high`."""
-        if not self.changes[table]:
-            return False
         keys = self._sorted(table)
         first = bisect_left(keys, low)
         return first < len(keys) and (high is None or keys[first] < high)
@@ -95,20 +90,64 @@ class Layer:
         return keys[max(start, end - limit) : end][::-1] if reverse else keys[start : min(end, start + limit)]
 
     def _sorted(self, table: int) -> list[bytes]:
-        # Made when it is first asked for: most layers are never scanned. Two workers at once make equal lists.
+        # Made when it is first asked for: most are never scanned. Two workers at once make equal lists.
         keys = self._keys.get(table)
         if keys is None:
-            keys = self._keys[table] = sorted(self.changes[table])
+            keys = self._keys[table] = sorted(self.of(table))
         return keys
+
+
+class Layer(Run):
+    """What one group changed.
+
+    Args:
+        number: its record in LOG.
+        changes: belongs to the layer from now on.
+        size: bytes of the record.
+    """
+
+    __slots__ = ("changes", "count", "number", "size")
+
+    def __init__(self, number: int, changes: Changes, size: int) -> None:
+        super().__init__()
+        self.number = number
+        self.changes = changes
+        self.count = sum(map(len, changes))
+        self.size = size
+
+    def of(self, table: int) -> dict[bytes, bytes | None]:
+        """Return the rows of a table; not to be changed."""
+        return self.changes[table]
+
+
+class _Several(Run):
+    """Layers as one: a scan looks into a few runs instead of into every layer. The oldest is the first."""
+
+    __slots__ = ("_rows", "_runs")
+
+    def __init__(self, runs: tuple[Run, ...]) -> None:
+        super().__init__()
+        self._runs = runs
+        self._rows: dict[int, dict[bytes, bytes | None]] = {}
+
+    def of(self, table: int) -> dict[bytes, bytes | None]:
+        rows = self._rows.get(table)
+        if rows is None:
+            rows = {}
+            for run in self._runs:
+                rows.update(run.of(table))
+            self._rows[table] = rows
+        return rows
 
 
 class WriteLog:
     """The layers that lie over the tables, the newest first."""
 
-    __slots__ = ("count", "layers", "size")
+    __slots__ = ("_runs", "count", "layers", "size")
 
     def __init__(self) -> None:
         self.layers: tuple[Layer, ...] = ()
+        self._runs: tuple[Run, ...] = ()  # the same, the oldest first, and full runs of them as one
         self.count = 0
         self.size = 0
 
@@ -122,6 +161,9 @@ class WriteLog:
         """Return this log with one more layer over it."""
         log = WriteLog()
         log.layers = (layer, *self.layers)
+        log._runs = (*self._runs, layer)
+        if len(log.layers) % _RUN == 0:
+            log._runs = (*log._runs[:-_RUN], _Several(log._runs[-_RUN:]))
         log.count = self.count + layer.count
         log.size = self.size + layer.size
         return log
@@ -143,7 +185,7 @@ class WriteLog:
 
     def scan(
         self,
-        below: Callable[[bytes, bytes | None, int | None, int], Rows],
+        below: Below,
         table: int,
         low: bytes,
         high: bytes | None,
@@ -156,38 +198,68 @@ class WriteLog:
 
         Args:
             below: reads the table itself, in the same direction: from, below what key, how many at most, skipping how many.
+                Returns the rows, and how many there were too few to skip.
         """
-        layers = [layer for layer in reversed(self.layers) if layer.touches(table, low, high)]
-        if not layers:
-            return below(low, high, limit, skip)
-        wanted = None if limit is None else skip + limit
+        runs = [run for run in self._runs if run.touches(table, low, high)]
         found: Rows = []
-        while True:
-            page = None if wanted is None else max(wanted - len(found), _PAGE)
-            rows: dict[bytes, bytes | None] = dict(below(low, high, page, 0))
-            # Where one of them has more than a page, only what comes before its last key is known of all.
-            edges = [next(reversed(rows))] if len(rows) == page else []
-            for layer in layers:
-                keys, changes = layer.between(table, low, high, reverse=reverse, limit=page), layer.changes[table]
-                if len(keys) == page:
-                    edges.append(keys[-1])
-                for key in keys:
-                    rows[key] = changes[key]
-            edge = None if not edges else max(edges) if reverse else min(edges)
-            found += sorted(
-                (
-                    (key, value)
-                    for key, value in rows.items()
-                    if value is not None and (edge is None or (key >= edge if reverse else key <= edge))
-                ),
-                reverse=reverse,
-            )
-            if edge is None or (wanted is not None and len(found) >= wanted):
-                return found[skip:wanted]
-            if reverse:
-                high = edge
-            else:
-                low = edge + b"\0"
+        page = span = limit
+        while runs:
+            if skip:
+                # What stands before the first change is skipped as where there is no log: unread, however much it is.
+                firsts = [run.between(table, low, high, reverse=reverse, limit=1)[0] for run in runs]
+                edge = max(firsts) + b"\0" if reverse else min(firsts)
+                rows, skip = below(edge, high, limit, skip) if reverse else below(low, edge, limit, skip)
+                found += rows
+                low, high = (low, edge) if reverse else (edge, high)
+                limit = None if limit is None else limit - len(rows)
+                if limit == 0:
+                    return found
+            rows, last = _page_over(runs, below, table, low, high, reverse=reverse, page=page, span=span)
+            taken = rows[skip : None if limit is None else skip + limit]
+            found += taken
+            skip = max(0, skip - len(rows))
+            limit = None if limit is None else limit - len(taken)
+            if last is None or page is None or span is None or limit == 0:
+                return found
+            low, high = (low, last) if reverse else (last + b"\0", high)
+            # Rows that are gone, or to be skipped, filled it: where there were some there are more. Of the table no more
+            # than that, since each may have a megabyte; keys of the log are at hand.
+            page, span = max(page, min(2 * page, _PAGE)), 4 * span
+            runs = [run for run in runs if run.touches(table, low, high)]
+        return found + below(low, high, limit, skip)[0]
+
+
+def _page_over(
+    runs: list[Run],
+    below: Below,
+    table: int,
+    low: bytes,
+    high: bytes | None,
+    *,
+    reverse: bool,
+    page: int | None,
+    span: int | None,
+) -> tuple[Rows, bytes | None]:
+    """Return the rows up to a key, and that key, None where these are all: of `page` below, and `span` of each run."""
+    rows: dict[bytes, bytes | None] = dict(below(low, high, page, 0)[0])
+    # Where one of them may have more, only what comes before its last key is known of all.
+    edges = [next(reversed(rows))] if len(rows) == page else []
+    for run in runs:
+        keys, changes = run.between(table, low, high, reverse=reverse, limit=span), run.of(table)
+        if len(keys) == span:
+            edges.append(keys[-1])
+        for key in keys:
+            rows[key] = changes[key]
+    edge = None if not edges else max(edges) if reverse else min(edges)
+    known = sorted(
+        (
+            (key, value)
+            for key, value in rows.items()
+            if value is not None and (edge is None or (key >= edge if reverse else key <= edge))
+        ),
+        reverse=reverse,
+    )
+    return known, edge
 
 
 EMPTY: Final = WriteLog()

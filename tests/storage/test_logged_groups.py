@@ -352,6 +352,29 @@ def test_a_reader_of_another_process_reads_a_record_of_the_log_once(
     assert len(unpacked) == len(set(unpacked)) == 25
 
 
+def test_a_reader_of_another_process_sorts_a_layer_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
+
+    def counting(self: write_log.Layer, table: int) -> dict[bytes, bytes | None]:
+        merged.append(table)
+        return self.changes[table]
+
+    with Process(OWNER, tmp_path / "store") as owner:
+        readers = LmdbStore(tmp_path / "store", read_only=True)
+        owner.say("20")
+        assert owner.line() == "done"
+        readers.open()
+        contents(readers, J)
+        monkeypatch.setattr(write_log.Layer, "of", counting)
+        owner.say("3")
+        assert owner.line() == "done"
+        with readers.view() as view:
+            assert view.scan(J, key(100), None) == []
+        readers.close()
+
+    assert merged == [int(J)] * 3
+
+
 WORKING = """
 import sys
 from treadle.actors import Runtime
