@@ -91,7 +91,10 @@ class Environment:
         number = txn.id()
         log = self._logs.get(number)
         if log is None:
-            log = self._read_log(txn, list(self._logs.values()))
+            # Where a copy counts its transactions anew, a record may have the number of one that is still to come. One whose
+            # number is not above its own transaction is never another's.
+            known = [log for seen, log in list(self._logs.items()) if log.layers and log.layers[0].number <= seen]
+            log = self._read_log(txn, known)
             if self.read_only:
                 self._logs = {number: log}
         return log

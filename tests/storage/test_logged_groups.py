@@ -375,6 +375,35 @@ def test_a_reader_of_another_process_sorts_a_layer_once(tmp_path: Path, monkeypa
     assert merged == [int(J)] * 3
 
 
+REUSED = """
+import sys, lmdb
+
+with lmdb.open(sys.argv[1], max_dbs=15) as env:
+    log = env.open_db(b"log")
+    with env.begin(write=True) as txn:
+        txn.put(bytes.fromhex(sys.argv[2]), bytes.fromhex(sys.argv[3]), db=log)
+"""
+
+
+def test_a_reader_takes_no_record_for_a_later_one_of_its_number(tmp_path: Path) -> None:
+    """In a copy whose transactions LMDB counts from 1 numbers come up again, once those of the old file were put away."""
+    killed_with_a_log(tmp_path / "store", 20)
+    (tmp_path / "copy").mkdir()
+    with lmdb.open(str(tmp_path / "store")) as env:
+        env.copy(str(tmp_path / "copy"), compact=True)
+    readers = LmdbStore(tmp_path / "copy", read_only=True)
+    readers.open()
+    last = max(contents(readers, Table.LOG))
+    rows: list[dict[bytes, bytes | None]] = [{} for _ in Table]
+    rows[J] = {b"a": b"later"}
+
+    done = run(REUSED, tmp_path / "copy", last.hex(), write_log.pack_changes(rows).hex())
+
+    assert done.returncode == 0
+    assert read(readers, J, b"a") == b"later"
+    readers.close()
+
+
 WORKING = """
 import sys
 from treadle.actors import Runtime
