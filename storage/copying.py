@@ -132,7 +132,8 @@ def _compact(directory: Path) -> CompactReport:
     with HalfMade(directory / COMPACTING) as made:
         rows = _copy(directory, made, compact=True)
         reach(COPIED)
-        count_on(made.data, last_transaction(data))
+        last = last_transaction(data)
+        count_on(made.data, last)
         # The next owner must be able to open it, whoever it is that compacts.
         os.chown(made.data, before.st_uid, before.st_gid)
         made.data.chmod(before.st_mode & 0o7777)
@@ -142,6 +143,9 @@ def _compact(directory: Path) -> CompactReport:
         made.keep_data_only()
         after = made.data.stat().st_size
         reach(PLACING)
+        # Which of its two meta pages counts, whoever reads on in the old file is told by the lock file, and so by the new
+        # one's transactions: both say what the newer said, or every second look would be at the last transaction but one.
+        count_on(data, last)
         made.data.replace(data)
         reach(PLACED)
         sync_directory(directory)

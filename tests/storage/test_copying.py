@@ -17,7 +17,7 @@ from treadle.storage.copying import CHECKED, COMPACTING, COPIED, PLACED, PLACING
 from treadle.storage.meta_pages import last_transaction
 from treadle.storage.tables import Table
 
-from .driving import PATIENCE_S, Process, contents
+from .driving import PATIENCE_S, Process, batch, contents, write
 from .test_check import break_it, echo
 
 POINTS = [COPIED, SYNCED, CHECKED, PLACING, PLACED]
@@ -330,6 +330,39 @@ def test_a_reader_that_stays_through_a_compaction_confuses_nobody(commits: int, 
 
     assert len(tables_of(store)[Table.JOURNAL]) == rows + 20
     assert check(store).broken == ()
+
+
+FOLLOWER = """
+import sys
+from treadle.storage import LmdbStore
+from treadle.storage.tables import Table
+store = LmdbStore(sys.argv[1], read_only=True)
+store.open()
+for _ in sys.stdin:
+    with store.view() as view:
+        print(len(view.scan(Table.JOURNAL, b"", None)), flush=True)
+"""
+
+
+def test_a_reader_of_the_file_that_was_compacted_never_falls_back(tmp_path: Path) -> None:
+    """Its last commit was a group's, since its owner was killed: the one before it says something else."""
+    with Process(OWNER, tmp_path / "store") as owner:
+        assert owner.line() == "works"
+    rows = len(tables_of(tmp_path / "store")[Table.JOURNAL])
+    with Process(FOLLOWER, tmp_path / "store") as reader:
+        reader.say()
+        assert int(reader.line()) == rows
+        compact(tmp_path / "store")
+        store = LmdbStore(tmp_path / "store", durability="process")
+        number = store.open().number
+        seen = []
+        for sequence in range(4):
+            reader.say()
+            seen.append(int(reader.line()))
+            write(store, batch(9_999, at=(1, sequence) if sequence else (0, 0), by=(number, 1)))
+        store.close()
+
+    assert seen == [rows] * 4
 
 
 @pytest.mark.slow
