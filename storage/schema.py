@@ -75,10 +75,15 @@ def upgrade_tables(env: lmdb.Environment, tables: list[Database]) -> list[Databa
     with env.begin() as txn:
         if txn.get(SCHEMA_KEY, None, tables[Table.META]) == stamp:
             return tables
-    with env.begin(write=True) as txn:
-        log = env.open_db(_name(Table.LOG), txn=txn)
-        txn.put(SCHEMA_KEY, stamp, db=tables[Table.META])
-    return [*tables[: Table.LOG], log]
+    while True:
+        try:
+            with env.begin(write=True) as txn:
+                log = env.open_db(_name(Table.LOG), txn=txn)
+                txn.put(SCHEMA_KEY, stamp, db=tables[Table.META])
+        except lmdb.MapFullError:
+            env.set_mapsize(env.info()["map_size"] * 2)  # nobody reads yet
+        else:
+            return [*tables[: Table.LOG], log]
 
 
 def pack_boot(boot: Boot) -> tuple[tuple[bytes, bytes], ...]:

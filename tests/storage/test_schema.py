@@ -122,6 +122,20 @@ def test_an_earlier_schema_is_brought_to_this_one_in_one_transaction(tmp_path: P
         assert env.info()["last_txnid"] == before + 1
 
 
+def test_an_earlier_schema_is_left_behind_in_a_map_that_is_full_as_well(tmp_path: Path) -> None:
+    (tmp_path / "full").mkdir()
+    with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
+        of_schema_one(env, with_log=False)
+        env.copy(str(tmp_path / "full"), compact=True)
+    with lmdb.open(str(tmp_path / "full"), max_dbs=len(Table), map_size=1) as env:
+        size = env.info()["map_size"]
+
+        tables = upgrade_tables(env, open_tables(env, tmp_path))
+
+        assert env.info()["map_size"] == 2 * size
+        assert len(tables) == len(open_tables(env, tmp_path)) == len(Table)
+
+
 def test_an_earlier_schema_excuses_no_other_table(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
         of_schema_one(env, with_log=True)
