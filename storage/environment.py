@@ -19,7 +19,7 @@ from .lmdb_errors import FULL, is_short_write, open_error
 from .meta_pages import check_length
 from .schema import BOOT_KEY, SCHEMA, create_tables, open_tables, unpack_boot, upgrade_tables
 from .tables import Table
-from .write_log import EMPTY, WriteLog, log_key, unpack_changes
+from .write_log import EMPTY, Layer, WriteLog, behind, log_key, piece_key, unpack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,14 +114,18 @@ class Environment:
         self._logs = {transaction: self._logs[transaction]}
 
     def _read_log(self, txn: lmdb.Transaction[bytes], known: list[WriteLog]) -> WriteLog:
-        table = self.tables[Table.LOG]
-        keys = list(txn.cursor(table).iternext(keys=True, values=False))
+        cursor = txn.cursor(self.tables[Table.LOG])
+        keys: list[bytes] = []
+        found = cursor.first()
+        while found:
+            keys.append(cursor.key())
+            found = cursor.set_range(behind(keys[-1]))
         layers = {log_key(layer.number): layer for log in known for layer in log.layers}
         # With the log that it goes on from comes what is sorted of that already.
         earlier = [log for log in known if [log_key(one.number) for one in log.layers[::-1]] == keys[: len(log.layers)]]
         log = max(earlier, key=lambda log: len(log.layers), default=EMPTY)
         for key in keys[len(log.layers) :]:
-            log = log.under(layers.get(key) or unpack_changes(key, txn.get(key, b"", table)))
+            log = log.under(layers.get(key) or _read_layer(cursor, key))
         return log
 
     def grow(self) -> bool:
@@ -206,6 +210,20 @@ class Environment:
         """Turn everyone away, in a forked child. The environment is not closed: its locks are the parent's."""
         self.orphaned = True
         self.lock.orphan(StoreClosed("the store belongs to the parent of this process"))
+
+
+def _read_layer(cursor: lmdb.Cursor[bytes], key: bytes) -> Layer:
+    pieces: list[bytes] = []
+    cursor.set_key(key)
+    for name, piece in cursor.iternext():
+        if name != piece_key(key, len(pieces)):
+            if name.startswith(key):
+                unpack_changes(name, piece)  # is none, and is named
+            break
+        pieces.append(piece)
+    layer = unpack_changes(key, b"".join(pieces))
+    layer.pieces = len(pieces)
+    return layer
 
 
 def lacks_room(directory: Path) -> OSError | None:

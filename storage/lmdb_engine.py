@@ -25,7 +25,7 @@ from .points import BEFORE_COMMIT, BEFORE_PUT, armed, reach
 from .right_of_way import RIGHT_OF_WAY
 from .schema import pack_boot
 from .tables import Table
-from .write_log import EMPTY, Changes, Layer, Missing, WriteLog, check_changes, log_key, pack_changes
+from .write_log import EMPTY, Changes, Layer, Missing, WriteLog, check_changes, in_pieces, pack_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,6 +42,10 @@ _log = logging.getLogger("treadle.storage")
 
 # A reader that dies keeps its snapshot's pages from being used again until somebody looks.
 _READER_CHECK_EVERY: Final = 1_000
+_PAGE_HEADER: Final = 16  # bytes of a page that are not of its value
+_WHOLE: Final = 1 << 32  # no record has as much
+# Some four times what a load of 256 threads keeps free by itself. In so many LMDB finds a run of pages in no time.
+_FREE_PAGES_FEW: Final = 8_192
 _HEADS_KEPT_MAX: Final = 4_096
 _FEW: Final = 24  # rows that are sorted sooner than they are taken apart
 _size = attrgetter("size")
@@ -70,6 +74,7 @@ class LmdbEngine:
         with environment.env.begin() as txn:
             self._log = environment.log_in(txn)
             environment.expect_log(txn.id(), self._log)
+        self._room = _WHOLE  # bytes of a record that go together
         self._written = 0
         # Heads as the last commits left them, by key, with the thread's row in CHANGES: nobody else writes here, so what
         # is in it need not be read again.
@@ -231,17 +236,27 @@ class LmdbEngine:
         if layer.count:
             check_changes(writes)
             if log.takes(layer.count, layer.size):
-                if not txn.put(log_key(number), pack_changes(writes), db=table, append=True):
+                pieces = in_pieces(number, pack_changes(writes), self._room)
+                layer.pieces = len(pieces)
+                if not _append(txn, table, pieces):
                     raise RuntimeError(f"record {number} of the log is taken")
                 return log.under(layer)
         elif batches:
             return log  # all of them were refused
         self._fold(txn, log.under(layer))
-        for old in log.layers:
-            if not txn.delete(log_key(old.number), b"", table):
-                # Somebody else wrote here, and what was folded may be older than what is there.
-                raise RuntimeError(f"record {old.number} of the log is gone")
+        if txn.stat(table)["entries"] != sum(old.pieces for old in log.layers):
+            # Somebody else wrote here, and what was folded may be older than what is there.
+            raise RuntimeError(f"the log is not the {len(log.layers)} records that were written")
+        txn.drop(table, delete=False)
+        self._room = self._room_for_records(txn)
         return EMPTY
+
+    def _room_for_records(self, txn: lmdb.Transaction[bytes]) -> int:
+        """Return how many bytes of a record to put together: all, or what one page takes where much is free."""
+        found = [txn.stat(table) for table in self._environment.tables]
+        used = sum(one["branch_pages"] + one["leaf_pages"] + one["overflow_pages"] for one in found)
+        free = self._environment.env.info()["last_pgno"] - used
+        return _WHOLE if free <= _FREE_PAGES_FEW else found[0]["psize"] - _PAGE_HEADER
 
     def _fold(self, txn: lmdb.Transaction[bytes], log: WriteLog) -> None:
         """Put what all these layers say into the tables, each row once."""
@@ -283,6 +298,13 @@ class LmdbEngine:
         except lmdb.Error:
             _log.exception("after a failed commit the store cannot be read")
             return None
+
+
+def _append(txn: lmdb.Transaction[bytes], table: Database, rows: list[tuple[bytes, bytes]]) -> bool:
+    if len(rows) == 1:
+        [(key, value)] = rows
+        return txn.put(key, value, db=table, append=True)
+    return txn.cursor(table).putmulti(rows, append=True)[1] == len(rows)
 
 
 def _write_table(txn: lmdb.Transaction[bytes], table: Database, ops: dict[bytes, bytes | None]) -> None:

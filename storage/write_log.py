@@ -32,9 +32,12 @@ __all__ = [
     "Changes",
     "Layer",
     "WriteLog",
+    "behind",
     "check_changes",
+    "in_pieces",
     "log_key",
     "pack_changes",
+    "piece_key",
     "unpack_changes",
 ]
 
@@ -46,6 +49,7 @@ BYTES_MAX: Final = 8 << 20
 _PAGE: Final = 256
 _RUN: Final = 8
 _KEY_BYTES: Final = 8
+_PIECE_BYTES: Final = 4
 
 Changes: TypeAlias = "Sequence[dict[bytes, bytes | None]]"
 """By the number of a table the rows that are other than in it; None: the row is gone."""
@@ -104,15 +108,19 @@ class Layer(Run):
         number: its record in LOG.
         changes: belongs to the layer from now on.
         size: bytes of the record.
+
+    Attributes:
+        pieces: rows that the record takes in LOG.
     """
 
-    __slots__ = ("changes", "count", "number", "size")
+    __slots__ = ("changes", "count", "number", "pieces", "size")
 
     def __init__(self, number: int, changes: Changes, size: int) -> None:
         super().__init__()
         self.number = number
         self.changes = changes
         self.count = sum(map(len, changes))
+        self.pieces = 1
         self.size = size
 
     def of(self, table: int) -> dict[bytes, bytes | None]:
@@ -287,6 +295,28 @@ def check_changes(changes: Changes) -> None:
 def log_key(number: int) -> bytes:
     """Return the key of a record in LOG."""
     return number.to_bytes(_KEY_BYTES, "big")
+
+
+def piece_key(key: bytes, piece: int) -> bytes:
+    """Return the key of a piece of the record that begins under `key`."""
+    return key + piece.to_bytes(_PIECE_BYTES, "big") if piece else key
+
+
+def behind(key: bytes) -> bytes:
+    """Return a key behind the last piece of a record, and before the next."""
+    last = key[:_KEY_BYTES] + b"\xff" * _PIECE_BYTES
+    return last if last > key else key + b"\0"
+
+
+def in_pieces(number: int, record: bytes, room: int) -> list[tuple[bytes, bytes]]:
+    """Return the rows of LOG that a record takes, of so many bytes each.
+
+    Where what is free is single pages, by the hundred thousand after many threads were deleted, LMDB looks through all of
+    them for a run, and writes the list of all of them again with each commit: 10 ms a group, and a megabyte. A piece that
+    fits a page needs no run.
+    """
+    key = log_key(number)
+    return [(piece_key(key, at // room), record[at : at + room]) for at in range(0, len(record), room)]
 
 
 def pack_changes(changes: Changes) -> bytes:

@@ -16,7 +16,7 @@ import lmdb
 import pytest
 
 from treadle.protocol.errors import CorruptRecord, StorageFull, StoreFailed
-from treadle.storage import points, write_log, writer
+from treadle.storage import lmdb_engine, points, write_log, writer
 from treadle.storage.check import check
 from treadle.storage.copying import backup, compact
 from treadle.storage.head import thread_key
@@ -549,6 +549,103 @@ def test_a_record_that_would_be_left_behind_is_found_by_the_open(
     with pytest.raises(CorruptRecord) as caught:
         LmdbStore(tmp_path / "store").open()
     assert (caught.value.details["table"], caught.value.details["key"]) == ("log", wrong.hex())
+
+
+# --- pieces
+
+
+READ_BESIDE = """
+import sys
+from treadle.storage.lmdb_store import LmdbStore
+
+store = LmdbStore(sys.argv[1], read_only=True)
+store.open()
+for _ in range(2):
+    with store.view() as view:
+        print({key.hex(): len(value) for key, value in view.scan(3, b"", None) if len(value) < 200})
+store.close()
+"""
+
+
+def test_a_record_takes_no_run_of_pages_where_single_ones_are_free(
+    store: LmdbStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB looked through all of 150,000 for it, and wrote the list of them again with each group: 10 ms and 1.3 MB."""
+    monkeypatch.setattr(lmdb_engine, "_FREE_PAGES_FEW", 40)
+    write(store, batch(1, ops=[(J, key(n), bytes(2_500)) for n in range(300)]))
+    assert engine(store).tidy() is None
+    write(store, batch(1, at=(1, 1), ops=[(J, key(n), bytes(900)) for n in range(300, 400)]))
+    assert len(stored(store, Table.LOG)) == 1
+    write(store, batch(1, at=(1, 2), ops=[(J, key(n), None) for n in range(0, 300, 2)]))
+    assert engine(store).tidy() is None
+    assert store._environment is not None
+    size = store._environment.env.info()["last_pgno"]
+    new = {key(n): bytes(100) for n in range(1_000, 1_600)}
+    write(store, batch(1, at=(1, 3), ops=[(J, *row) for row in new.items()]))
+    write(store, batch(1, at=(1, 4), ops=[(J, key(1_000), b"newer")]))
+
+    pieces = stored(store, Table.LOG)
+    page = store._environment.env.stat()["psize"]
+    assert len(pieces) > 10
+    assert max(map(len, pieces.values())) < page
+    with store._environment.env.begin() as txn:
+        assert txn.stat(store._environment.tables[Table.LOG])["overflow_pages"] < len(pieces)
+    assert store._environment.env.info()["last_pgno"] == size
+    new[key(1_000)] = b"newer"
+    shown = {name.hex(): len(value) for name, value in new.items()}
+    assert run(READ_BESIDE, store.path).stdout == f"{shown}\n" * 2
+    assert engine(store).tidy() is None
+    assert stored(store, Table.LOG) == {}
+    assert {name: value for name, value in stored(store, J).items() if len(value) < 200} == new
+
+
+@pytest.mark.parametrize("harm", ["first", "middle", "last", "one too many", "no piece", "longer"])
+def test_a_record_whose_pieces_are_not_its_own_is_named(store: LmdbStore, tmp_path: Path, harm: str) -> None:
+    write(store, batch(1, ops=[(J, b"a", b"1")]))
+    engine(store)._room = 100
+    write(store, batch(1, at=(1, 1), ops=[(J, b"b", bytes(1_000))]))
+    write(store, batch(1, at=(1, 2), ops=[(J, b"c", b"1")]))
+    _, first, *others, _ = sorted(stored(store, Table.LOG))
+    assert len(others) >= 10
+    (tmp_path / "copy").mkdir()
+    assert store._environment is not None
+    store._environment.env.copy(str(tmp_path / "copy"))
+    with lmdb.open(str(tmp_path / "copy"), max_dbs=len(Table)) as env:
+        log = env.open_db(b"log")
+        with env.begin(write=True) as txn:
+            if harm in ("first", "middle", "last"):
+                assert txn.delete({"first": first, "middle": others[4], "last": others[-1]}[harm], db=log)
+            else:
+                behind = write_log.piece_key(first, len(others) + 1)
+                txn.put(
+                    {"one too many": behind, "no piece": first + b"\0", "longer": behind + b"\0"}[harm], b"x", db=log
+                )
+    before = (tmp_path / "copy" / "data.mdb").read_bytes()
+
+    for look in (LmdbStore(tmp_path / "copy").open, lambda: check(tmp_path / "copy")):
+        with pytest.raises(CorruptRecord) as caught:
+            look()
+        assert caught.value.details["table"] == "log"
+        assert str(caught.value.details["key"]).startswith(first.hex())
+    assert (tmp_path / "copy" / "data.mdb").read_bytes() == before
+
+
+def test_a_log_in_pieces_is_what_it_is_whole(store: LmdbStore) -> None:
+    engine(store)._room = 64
+    luck = random.Random(5)
+    model: dict[bytes, bytes] = {}
+    for n in range(70):
+        rows = {luck.randbytes(1): luck.choice([None, luck.randbytes(luck.randint(0, 300))]) for _ in range(9)}
+        write(store, batch(1, at=(1, n) if n else (0, 0), ops=[(J, *row) for row in rows.items()]))
+        model = {name: value for name, value in {**model, **rows}.items() if value is not None}
+        engine(store)._room = luck.choice([64, 100, 1 << 32])
+        assert contents(store, J) == model
+        if n % 10 == 5:
+            shown = {name.hex(): len(value) for name, value in sorted(model.items()) if len(value) < 200}
+            assert run(READ_BESIDE, store.path).stdout == f"{shown}\n" * 2
+    store.close()
+    store.open()
+    assert stored(store, J) == model
 
 
 # --- faults

@@ -20,9 +20,12 @@ from treadle.storage.write_log import (
     Changes,
     Layer,
     WriteLog,
+    behind,
     check_changes,
+    in_pieces,
     log_key,
     pack_changes,
+    piece_key,
     unpack_changes,
 )
 
@@ -224,6 +227,23 @@ def test_a_record_comes_back_as_the_layer_that_it_was(seed: int) -> None:
 
     assert (list(back.changes), back.number) == (list(given), number)
     assert back.count == sum(map(len, given))
+
+
+@given(st.binary(min_size=1, max_size=400), st.integers(1, 500))
+def test_pieces_of_a_record_are_the_record_in_the_order_of_their_keys(record: bytes, room: int) -> None:
+    pieces = in_pieces(7, record, room)
+    names = [name for name, _ in pieces]
+
+    assert names == sorted(names) == [piece_key(log_key(7), n) for n in range(len(pieces))]
+    assert b"".join(piece for _, piece in pieces) == record
+    assert all(len(piece) <= room for _, piece in pieces)
+    assert names[-1] < behind(log_key(7)) < log_key(8)
+
+
+@given(st.binary(min_size=1, max_size=20), st.binary(max_size=3))
+def test_there_is_a_way_on_behind_any_key(name: bytes, more: bytes) -> None:
+    assert behind(name) > name
+    assert behind(log_key(7) + b"\xff" * 4 + more) > log_key(7) + b"\xff" * 4 + more
 
 
 @pytest.mark.parametrize(
