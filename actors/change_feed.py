@@ -26,15 +26,16 @@ _NUMBER_MAX = 2**63 - 1
 class ChangeSubscription(Feed[Frame]):
     """The threads that changed status, were created or deleted since a change number; its last frame is `closed`.
 
-    Nothing is read before the first item is asked for. Then a malformed number is `InvalidInput`, one that was never
-    published `CursorConflict`, a closed runtime `RuntimeClosed`.
+    `latest` is the number at the call. Nothing is read before the first item is asked for: then a malformed number is
+    `InvalidInput`, one that was never published `CursorConflict`, a closed runtime `RuntimeClosed`.
     """
 
     __slots__ = ("_after", "_page", "_reached", "_started", "_version")
 
     def __init__(self, hub: Hub, after: int | str | None) -> None:
         super().__init__(hub)
-        self._after = after
+        # Now, and not at the first read: what the caller does in between comes after the call, and must be shown.
+        self._after = hub.watermark.number if isinstance(after, str) and after == "latest" else after
         self._started = False
         self._page: deque[Change] = deque()
         self._reached = 0  # behind the page
@@ -109,8 +110,6 @@ class ChangeSubscription(Feed[Frame]):
         number = -1
         if given is None:
             number = 0
-        elif given == "latest":
-            self._after = number = published
         elif type(given) is int:
             number = given
         elif isinstance(given, str) and given.isascii() and given.isdigit() and len(given) <= 19:

@@ -57,10 +57,10 @@ class Runtime:
         agents: whatever has `name`, `runs_on` and `run(execution)`; `treadle.agents.agent` makes them of callables.
         loop: where coroutine agents run: `own`, a loop of the runtime's, or `caller`, the one that `async with` runs on.
             None is `own` under `with` and `caller` under `async with`.
-        interrupt_grace: seconds from an accepted interrupt to abandoning a body that does not stop.
-        drain_timeout: seconds that `close` lets executions end by themselves.
-        idle_after: seconds after which an idle thread's actor is let go.
-        resident_max: idle actors kept at most.
+        interrupt_grace: seconds from an accepted interrupt to abandoning a body that does not stop; 5 by default.
+        drain_timeout: seconds that `close`, and so the end of a `with`, lets executions end by themselves; 30 by default.
+        idle_after: seconds after which an idle thread's actor is let go; 60 by default.
+        resident_max: idle actors kept at most; 20,000 by default.
         release_timeout: seconds for closing what an execution owns.
         workers: plain-function agents at once.
         clock: for tests.
@@ -345,7 +345,7 @@ class Runtime:
         return reply
 
     def events(self, after: int | str | None = None) -> ChangeSubscription:
-        """Follow the latest status of all changed threads: after a change number, or `latest` for what comes from now on."""
+        """Follow the latest status of all changed threads: after a change number, or `latest` for what comes after this call."""
         return self._parts().hub.changes(after)
 
     @property

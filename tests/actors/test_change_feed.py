@@ -105,6 +105,17 @@ def test_a_reader_of_the_latest_gets_what_changes_from_now_on(world: World) -> N
     assert brief(drain(feed)) == [(3, "one", "running")]
 
 
+def test_the_latest_is_that_of_the_call_however_late_it_is_read(world: World) -> None:
+    world.create("one")
+    feed = world.hub.changes("latest")
+    two = world.create("two")
+    with feed:
+        world.run(two, start())
+
+        assert feed.cursor == 1
+        assert brief(drain(feed)) == [(3, "two", "running")]
+
+
 def test_numbers_are_read_once_all_before_them_are_published(world: World) -> None:
     one, two = world.create("one"), world.create("two")
     feed = world.hub.changes(2)
