@@ -189,7 +189,8 @@ class ThreadReads:
         """Follow the thread's frames: a snapshot, then status, committed and live frames (design, section 7).
 
         The frames of type `thread_status` and the live ones move no cursor. What the snapshot calls `cursor` is the head,
-        from where to go on without a past; who gave `after` has yet to read up to there.
+        from where to go on without a past; who gave `after` has yet to read up to there. It begins where its `with` or
+        `async with` is entered, without one at the first read: what is done to the thread before that is past.
 
         Args:
             after: the cursor of the last committed frame that the reader has, or the subscription's own `cursor`; None
