@@ -43,10 +43,10 @@ def by_name(agents: Iterable[Body]) -> dict[str, Body]:
                 code="invalid_agent",
                 value=shorten(body),
             )
-        check_id("agent name", name)
+        name = check_id("agent name", name)
         if name in bodies:
             raise InvalidInput(f"two agents are named {name!r}", code="invalid_agent", value=name)
-        bodies[body.name] = body
+        bodies[name] = body
     return bodies
 
 

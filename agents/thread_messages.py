@@ -291,7 +291,7 @@ class ThreadMessages(StateParts):
         access = self._access
         try:
             if input_id is not None:
-                check_id("input_id", input_id)
+                input_id = check_id("input_id", input_id)
                 self._check_names(input_id=input_id)
             redactor = self._redactor()
             given: JsonObject = {"content": content, "metadata": metadata, "attachments": attachments}

@@ -63,7 +63,7 @@ class ThreadTools(StateParts):
                 plain function runs the thread; `invalid_name`, `invalid_value`, `secret_in_name`.
             ExecutionFenced: the execution is over.
         """
-        checked = _checked_args(name, args)
+        name, checked = _checked_call(name, args)
         self._check_uses(name)
         self._check_names(tool=name)
         scene = self.scene
@@ -112,7 +112,7 @@ class ThreadTools(StateParts):
         from .tool_run import run_tool
 
         try:
-            checked = _checked_args(name, args)
+            name, checked = _checked_call(name, args)
             scene = self.scene
             if scene.agent is None:
                 raise InvalidInput(
@@ -198,8 +198,8 @@ class ThreadTools(StateParts):
             return Reply.failed(error)
 
 
-def _checked_args(name: str, args: Mapping[str, object] | None) -> JsonObject:
-    check_name("the name of a tool", name)
+def _checked_call(name: str, args: Mapping[str, object] | None) -> tuple[str, JsonObject]:
+    name = check_name("the name of a tool", name)
     checked = check_value({} if args is None else args, path="$.args")
     if not isinstance(checked, dict):
         raise InvalidInput(
@@ -208,4 +208,4 @@ def _checked_args(name: str, args: Mapping[str, object] | None) -> JsonObject:
             path="$.args",
             value=shorten(args),
         )
-    return checked
+    return name, checked

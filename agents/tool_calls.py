@@ -35,7 +35,7 @@ def draft_injected(
         text, ids = check_tool_calls(tool_calls)
     if tool_call_id is not None:
         _check_owner(role, "tool", "tool_call_id")
-        check_name("tool_call_id", tool_call_id)
+        tool_call_id = check_name("tool_call_id", tool_call_id)
     if tool_status is not None:
         _check_owner(role, "tool", "tool_status")
         if tool_status not in ("success", "error"):

@@ -321,6 +321,32 @@ def test_an_update_whose_hook_fails_is_made_as_it_was_given(declared: Declared, 
     assert len(declared.logs()) == 1
 
 
+class Odd(str):
+    """A text whose own methods answer with something else."""
+
+    __slots__ = ()
+
+    def encode(self, *given: str) -> bytes:
+        raise RuntimeError(given)
+
+
+def test_ids_that_are_odd_texts_are_taken_as_what_they_say(declared: Declared) -> None:
+    """An id that came to the actor as it was given failed there, as an internal error."""
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+
+    def script(state: ThreadState) -> Replies:
+        assert state.execution is not None
+        first = yield state.queue_message("more", input_id=Odd("i1"))
+        again = yield state.queue_message("more", input_id="i1")
+        assert again == first
+        yield state.inject_message("assistant", tool_calls=[call])
+        said = yield state.inject_message("tool", "3", tool_call_id=Odd("c1"))
+        assert (type(said.tool_call_id), said.tool_call_id) == (str, "c1")
+        state.execution.stop()
+
+    assert declared(script).play().error is None
+
+
 def test_deleting_says_whether_there_was_something(declared: Declared) -> None:
     """Contract D.3 delete_message: False where there is none, a repeat included."""
 
