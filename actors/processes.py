@@ -13,6 +13,7 @@ import subprocess
 import threading
 import time
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
@@ -21,7 +22,7 @@ from ..protocol.limits import TERM_GRACE_S
 from .reply import Reply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
 __all__ = ["OwnedProcess", "group_alive", "kill_if_same", "start_time_of", "terminate_group"]
 
@@ -66,9 +67,14 @@ class OwnedProcess(subprocess.Popen[bytes]):
         stdout: int | IO[bytes] | None = None,
         stderr: int | IO[bytes] | None = None,
     ) -> None:
-        if isinstance(args, str) or not args or not all(isinstance(arg, str) for arg in args):
+        if (
+            not isinstance(args, Sequence)
+            or isinstance(args, str)
+            or not args
+            or not all(isinstance(arg, str) for arg in args)
+        ):
             raise InvalidInput("args must be a program and its arguments, each a string", code="invalid_args")
-        if stdin not in {subprocess.DEVNULL, subprocess.PIPE}:
+        if stdin not in (subprocess.DEVNULL, subprocess.PIPE):
             raise InvalidInput("stdin must be DEVNULL or PIPE", code="invalid_stdin")
         gate = _GATE if stdin == subprocess.PIPE else f"{_GATE} </dev/null"
         try:

@@ -106,6 +106,9 @@ class Runtime:
             raise _bad_option("on_report is called with a name and details", on_report)
         if isinstance(store, type) or not callable(getattr(store, "commit", None)):
             raise _bad_option("store is LmdbStore(path) or MemoryStore()", store)
+        for name, part, verb in (("clock", clock, "monotonic"), ("dispatcher", dispatcher, "call")):
+            if part is not None and (isinstance(part, type) or not callable(getattr(part, verb, None))):
+                raise _bad_option(f"{name} is an object with what a {name} can do", part)
         if loop not in (None, "own", "caller"):
             raise _bad_option("loop is 'own' or 'caller'", loop)
         self._loop_kind = loop

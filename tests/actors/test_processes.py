@@ -121,11 +121,13 @@ def test_a_missing_program_and_wrong_arguments_are_told_at_the_call(tmp_path: Pa
         OwnedProcess(["./no-such-program"], cwd=tmp_path)
     with pytest.raises(FileNotFoundError):
         OwnedProcess(["true"], env={"PATH": str(tmp_path)})
-    for args in ("true", [], ["true", 1]):
+    for args in ("true", [], ["true", 1], None, 5, {"true": "x"}, {"true"}):
         with pytest.raises(InvalidInput):
             OwnedProcess(args)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput):
         OwnedProcess(["true"], stdin=subprocess.STDOUT)
+    with pytest.raises(InvalidInput):
+        OwnedProcess(["true"], stdin=[])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -190,7 +190,7 @@ def test_the_loop_is_the_caller_s_under_async_with_and_an_own_one_under_with(sto
     [
         {"loop": "other"}, {"interrupt_grace": -1}, {"drain_timeout": "soon"}, {"idle_after": True}, {"resident_max": -1},
         {"interrupt_grace": 10**400}, {"release_timeout": float("nan")}, {"workers": 0}, {"workers": "3"}, {"on_report": 5},
-        {"resident_max": 0.5},
+        {"resident_max": 0.5}, {"clock": "noon"}, {"clock": 0}, {"clock": SystemClock}, {"dispatcher": 5},
     ],
     ids=str,
 )  # fmt: skip
