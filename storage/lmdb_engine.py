@@ -71,10 +71,10 @@ class LmdbEngine:
     def __init__(self, environment: Environment, boot: Boot) -> None:
         self._environment = environment
         self._boot: Boot | None = boot
-        self._change = self._change_in_tables = environment.last_change()
         with environment.env.begin() as txn:
             self._log = environment.log_in(txn)
-            environment.expect_log(txn.id(), self._log)
+            environment.expect_log(txn.id(), self._log)  # first: who asks for the last change would read it again
+        self._change = self._change_in_tables = environment.last_change()
         self._room = _WHOLE  # bytes of a record that go together
         self._written = 0
         # Heads as the last commits left them, by key, with the thread's row in CHANGES: nobody else writes here, so what

@@ -13,6 +13,7 @@ from .tables import Table
 from .write_log import EMPTY, Missing
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
@@ -157,13 +158,10 @@ def _forward(
     if not cursor.set_range(low):
         return rows, skip
     if skip:
-        for key in cursor.iternext(keys=True, values=False):
-            if high is not None and key >= high:
-                return rows, skip
-            if not skip:
-                break
-            skip -= 1
-        else:
+        skip, behind = _skipped(
+            cursor.iternext(keys=True, values=False), b"".__gt__ if high is None else high.__le__, skip
+        )
+        if not behind:
             return rows, skip
     for row in cursor.iternext():
         if high is not None and row[0] >= high:
@@ -182,13 +180,8 @@ def _backward(
     if not (cursor.prev() if beyond else cursor.last()):
         return rows, skip
     if skip:
-        for key in cursor.iterprev(keys=True, values=False):
-            if key < low:
-                return rows, skip
-            if not skip:
-                break
-            skip -= 1
-        else:
+        skip, behind = _skipped(cursor.iterprev(keys=True, values=False), low.__gt__, skip)
+        if not behind:
             return rows, skip
     for row in cursor.iterprev():
         if row[0] < low:
@@ -197,3 +190,14 @@ def _backward(
         if len(rows) == limit:
             break
     return rows, 0
+
+
+def _skipped(keys: Iterator[bytes], outside: Callable[[bytes], bool], skip: int) -> tuple[int, bool]:
+    """Step over rows; return how many there were too few, and whether the cursor stands on the one behind them."""
+    for key in keys:
+        if outside(key):
+            return skip, False
+        if not skip:
+            return 0, True
+        skip -= 1
+    return skip, False

@@ -51,14 +51,11 @@ def open_tables(env: lmdb.Environment, directory: Path) -> list[Database]:
         return []
     with env.begin() as txn:
         schema = _check_stamp(txn.get(SCHEMA_KEY, None, meta), directory)
-    tables: list[Database] = []
+    there = [table for table in Table if schema > _BEFORE_LOG or table is not Table.LOG]
     try:
-        tables.extend(env.open_db(_name(table), create=False) for table in Table)
+        return [env.open_db(_name(table), create=False) for table in there]
     except lmdb.NotFoundError as error:
-        if schema == _BEFORE_LOG and len(tables) == Table.LOG:
-            return tables
         raise CorruptRecord(f"the store in {directory} lacks a table: {error}", path=str(directory)) from error
-    return tables
 
 
 def create_tables(env: lmdb.Environment) -> list[Database]:

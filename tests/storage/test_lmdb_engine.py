@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import logging
 import os
 import random
 import shutil
@@ -49,12 +48,6 @@ def store(tmp_path: Path) -> Iterator[LmdbStore]:
     yield store
     points.disarm()
     store.close()
-
-
-@pytest.fixture
-def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with caplog.at_level(logging.CRITICAL, "treadle.storage"):
-        yield
 
 
 def environment(store: LmdbStore) -> Environment:

@@ -6,7 +6,6 @@ What a log is by itself is proved beside `write_log`.
 from __future__ import annotations
 
 import errno
-import logging
 import random
 import threading
 from pathlib import Path
@@ -43,12 +42,6 @@ def store(tmp_path: Path) -> Iterator[LmdbStore]:
     yield store
     points.disarm()
     store.close()
-
-
-@pytest.fixture
-def quiet(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    with caplog.at_level(logging.CRITICAL, "treadle.storage"):
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -326,16 +319,29 @@ def test_a_reader_of_another_process_follows_the_log(tmp_path: Path) -> None:
         readers.close()
 
 
-def test_a_reader_of_another_process_reads_a_record_of_the_log_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unpacked: list[bytes] = []
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Return what grows by the key of each record that is read."""
+    keys: list[bytes] = []
 
     def counting(key: bytes, data: bytes) -> write_log.Layer:
-        unpacked.append(key)
+        keys.append(key)
         return write_log.unpack_changes(key, data)
 
     monkeypatch.setattr("treadle.storage.environment.unpack_changes", counting)
+    return keys
+
+
+def test_an_open_reads_a_record_of_the_log_once(tmp_path: Path, unpacked: list[bytes]) -> None:
+    killed_with_a_log(tmp_path / "store", 20)
+    store = LmdbStore(tmp_path / "store")
+    store.open()
+    store.close()
+
+    assert len(unpacked) == len(set(unpacked)) == 20
+
+
+def test_a_reader_of_another_process_reads_a_record_of_the_log_once(tmp_path: Path, unpacked: list[bytes]) -> None:
     with Process(OWNER, tmp_path / "store") as owner:
         readers = LmdbStore(tmp_path / "store", read_only=True)
         owner.say("20")

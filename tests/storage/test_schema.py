@@ -110,7 +110,7 @@ def test_an_earlier_schema_is_brought_to_this_one_in_one_transaction(tmp_path: P
     with lmdb.open(str(tmp_path), max_dbs=len(Table)) as env:
         before = env.info()["last_txnid"]
         found = open_tables(env, tmp_path)
-        assert len(found) == len(Table) - (not with_log)
+        assert len(found) == len(Table) - 1
 
         tables = upgrade_tables(env, found)
 
