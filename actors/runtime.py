@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, shorten
+from ..protocol.errors import CallerError, InvalidInput, RuntimeClosed, TreadleError, bad_option
 from ..protocol.ids import check_id
 from ..protocol.limits import RELEASE_TIMEOUT_S, WORKERS_MAX
 from ..protocol.triggers import Delete, Terminate
@@ -98,19 +98,19 @@ class Runtime:
             name: _check_option(name, value) for name, value in given.items() if value is not None
         }
         if type(resident_max) is float and resident_max != math.inf:
-            raise _bad_option("resident_max is a whole number of at least 0, or without end", resident_max)
+            raise bad_option("resident_max is a whole number of at least 0, or without end", resident_max)
         self._options = Options(always_evict=always_evict, **chosen)
         if type(workers) is not int or workers < 1:
-            raise _bad_option("workers is a whole number of at least 1", workers)
+            raise bad_option("workers is a whole number of at least 1", workers)
         if on_report is not None and not callable(on_report):
-            raise _bad_option("on_report is called with a name and details", on_report)
+            raise bad_option("on_report is called with a name and details", on_report)
         if isinstance(store, type) or not callable(getattr(store, "commit", None)):
-            raise _bad_option("store is LmdbStore(path) or MemoryStore()", store)
+            raise bad_option("store is LmdbStore(path) or MemoryStore()", store)
         for name, part, verb in (("clock", clock, "monotonic"), ("dispatcher", dispatcher, "call")):
             if part is not None and (isinstance(part, type) or not callable(getattr(part, verb, None))):
-                raise _bad_option(f"{name} is an object with what a {name} can do", part)
+                raise bad_option(f"{name} is an object with what a {name} can do", part)
         if loop not in (None, "own", "caller"):
-            raise _bad_option("loop is 'own' or 'caller'", loop)
+            raise bad_option("loop is 'own' or 'caller'", loop)
         self._loop_kind = loop
         self._agents = by_name(agents)
         self._workers = workers
@@ -392,8 +392,4 @@ def _check_option(name: str, value: object) -> float | int:
     # Beyond a float no clock can be asked for it; without end is one.
     if type(value) in (int, float) and (0 <= value <= sys.float_info.max or value == math.inf):  # type: ignore[operator]
         return value  # type: ignore[return-value]
-    raise _bad_option(f"{name} is a number of at least 0", value)
-
-
-def _bad_option(said: str, value: object) -> InvalidInput:
-    return InvalidInput(f"{said}, not {shorten(value)}", code="invalid_option", value=shorten(value))
+    raise bad_option(f"{name} is a number of at least 0", value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from ..protocol.errors import InvalidInput, shorten
+from ..protocol.errors import InvalidInput, bad_option
 
 __all__ = ["check_callable", "check_hosts", "check_is", "wrong"]
 
@@ -13,9 +13,8 @@ T = TypeVar("T")
 
 
 def wrong(name: str, form: str, value: object) -> InvalidInput:
-    """Return the error of an argument that is not of the form that it has to have: `invalid_option`, with the value."""
-    shown = shorten(value)
-    return InvalidInput(f"{name} is {form}, not {shown}", code="invalid_option", value=shown)
+    """Return the error of an argument that is not of the form that it has to have; see `bad_option`."""
+    return bad_option(f"{name} is {form}", value)
 
 
 def check_is(name: str, value: object, kind: type[T], form: str) -> T:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from ..protocol.errors import InvalidInput, shorten
+from ..protocol.errors import bad_option
 from .shares import Shares
 
 if TYPE_CHECKING:
@@ -69,9 +69,7 @@ class Limits:
         for name in self.__slots__:
             value = getattr(self, name)
             if type(value) not in (int, float) or not value > 0:
-                raise InvalidInput(
-                    f"{name} is a number above 0, not {shorten(value)}", code="invalid_option", value=shorten(value)
-                )
+                raise bad_option(f"{name} is a number above 0", value)
 
 
 class Hosted:

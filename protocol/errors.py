@@ -83,6 +83,12 @@ def shorten(value: object, width: int = 80) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+def bad_option(said: str, value: object) -> InvalidInput:
+    """Return the error of an option that is not what is `said` of it: `invalid_option`, with the value."""
+    shown = shorten(value)
+    return InvalidInput(f"{said}, not {shown}", code="invalid_option", value=shown)
+
+
 def _cut(value: object, longest: int, left: list[int]) -> object:
     """Return what is shown as `value` is for as many characters as there are `left`: each part takes at least one."""
     left[0] -= 1

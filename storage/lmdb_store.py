@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import lmdb
 
-from ..protocol.errors import InvalidInput, StoreClosed, StoreFailed, StoreInUse, TreadleError, shorten
+from ..protocol.errors import StoreClosed, StoreFailed, StoreInUse, TreadleError, bad_option
 from ..protocol.limits import ABANDONED_MAX, WORKERS_MAX
 from .batch import Answer, Batch, Confirm, tell
 from .directory import check_directory, check_store, store_path
@@ -55,11 +55,11 @@ class LmdbStore:
         read_only: bool = False,
     ) -> None:
         if durability not in {"full", "process"}:
-            raise _bad_option("durability is 'full' or 'process'", durability)
+            raise bad_option("durability is 'full' or 'process'", durability)
         if map_size is not None and (type(map_size) is not int or not 1 <= map_size <= sys.maxsize):
-            raise _bad_option("map_size is a number of bytes", map_size)
+            raise bad_option("map_size is a number of bytes", map_size)
         if type(max_readers) is not int or not 1 <= max_readers <= READERS_LIMIT:
-            raise _bad_option(f"max_readers is a whole number from 1 to {READERS_LIMIT:,}", max_readers)
+            raise bad_option(f"max_readers is a whole number from 1 to {READERS_LIMIT:,}", max_readers)
         self.path = store_path(path)
         self._sync = durability == "full"
         self._map_size = map_size
@@ -207,10 +207,6 @@ class LmdbStore:
             self._writer.forget()
         if self._environment is not None:
             self._environment.orphan()
-
-
-def _bad_option(said: str, value: object) -> InvalidInput:
-    return InvalidInput(f"{said}, not {shorten(value)}", code="invalid_option", value=shorten(value))
 
 
 # Strong references in a plain set, for the reason given in owner.py.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from ...protocol.decision import Batch
-from ...protocol.errors import InvalidInput, shorten
+from ...protocol.errors import InvalidInput, bad_option, shorten
 from ...protocol.events import EVENT_TYPES
 from ...protocol.lifecycle import committed
 from ...storage.points import AFTER_COMMIT, BEFORE_COMMIT, BEFORE_PUT, arm, disarm
@@ -84,11 +84,9 @@ def crash_after(point: str, *, nth: int = 1, how: Literal["raise", "kill"] = "ra
             value=shorten(point),
         )
     if type(nth) is not int or nth < 1:
-        raise InvalidInput(
-            f"nth is a whole number of at least 1, not {shorten(nth)}", code="invalid_option", value=shorten(nth)
-        )
+        raise bad_option("nth is a whole number of at least 1", nth)
     if how not in ("raise", "kill"):
-        raise InvalidInput(f"how is 'raise' or 'kill', not {shorten(how)}", code="invalid_option", value=shorten(how))
+        raise bad_option("how is 'raise' or 'kill'", how)
     crash = ArmedCrash(point, nth)
     arm(point, nth, crash.happen if how == "raise" else None)
     return crash
