@@ -45,15 +45,16 @@ class Halting(MemoryStore):
         return super().open()
 
 
+async def cancelled_host(store: MemoryStore) -> None:
+    async with Runtime(store, agents=[quiet]):
+        raise AssertionError("cancelled before")
+
+
 def test_an_open_whose_task_is_cancelled_leaves_the_store_free() -> None:
     store = Halting()
 
-    async def host() -> None:
-        async with Runtime(store, agents=[quiet]):
-            raise AssertionError("cancelled before")
-
     async def main() -> None:
-        task = asyncio.ensure_future(host())
+        task = asyncio.ensure_future(cancelled_host(store))
         await store.began
         task.cancel()
         store.go_on.set()
@@ -68,12 +69,8 @@ def test_an_open_whose_task_is_cancelled_leaves_the_store_free() -> None:
 def test_an_open_is_undone_before_its_cancellation_comes_out_however_often_that_comes() -> None:
     store = Halting()
 
-    async def host() -> None:
-        async with Runtime(store, agents=[quiet]):
-            raise AssertionError("cancelled before")
-
     async def main() -> None:
-        task = asyncio.ensure_future(host())
+        task = asyncio.ensure_future(cancelled_host(store))
         await store.began
         for _ in range(3):
             task.cancel()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from treadle.actors.execution import Execution
     from treadle.actors.testing import Probe
     from treadle.agents import ThreadState
+    from treadle.protocol.receipts import Receipt
 
     Enter = Callable[..., Stage]
 
@@ -116,13 +117,19 @@ def test_a_body_may_return_any_awaitable(stage: Enter) -> None:
     assert thread.messages().result().messages[-1].content == "said"
 
 
-def test_what_arrives_while_a_pass_runs_begins_one_further_pass_of_the_same_execution(stage: Enter) -> None:
+def steered(stage: Enter) -> tuple[Puppet, Stage, Thread, Receipt]:
+    """Return a puppet whose first pass runs, and has yet to read a steer."""
     puppet = Puppet()
     on = stage(puppet)
     thread = on.thread()
     receipt = on.ask(thread.submit("go"))
     on.settle()
     on.ask(thread.steer(receipt.execution_id, "steer"))
+    return puppet, on, thread, receipt
+
+
+def test_what_arrives_while_a_pass_runs_begins_one_further_pass_of_the_same_execution(stage: Enter) -> None:
+    puppet, on, thread, receipt = steered(stage)
     on.ask(thread.queue_message("message"))
     puppet.returns()
     on.settle()
@@ -139,12 +146,7 @@ def test_what_arrives_while_a_pass_runs_begins_one_further_pass_of_the_same_exec
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 def test_an_end_that_is_told_twice_ends_no_later_pass(stage: Enter, error: BaseException | None, late: bool) -> None:
     """A signal handler that raises right behind a report leaves nobody knowing whether it was made."""
-    puppet = Puppet()
-    on = stage(puppet)
-    thread = on.thread()
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    on.ask(thread.steer(receipt.execution_id, "steer"))
+    puppet, on, thread, receipt = steered(stage)
     puppet.returns()
     while not len(puppet.execution.entry.mailbox):
         assert on.body()
@@ -163,12 +165,7 @@ def test_an_end_that_is_told_twice_ends_no_later_pass(stage: Enter, error: BaseE
 def test_an_end_that_a_signal_handler_has_told_twice_ends_no_later_pass(
     stage: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    puppet = Puppet()
-    on = stage(puppet)
-    thread = on.thread()
-    receipt = on.ask(thread.submit("go"))
-    on.settle()
-    on.ask(thread.steer(receipt.execution_id, "steer"))
+    puppet, on, thread, _ = steered(stage)
     over = passes_module._Pass._over
     told: list[BaseException | None] = []
 
