@@ -56,7 +56,7 @@ def record_of(
 ) -> ExecutionRecord:
     """Return the record that a START and what ended it tell together; `last` is None where nothing has."""
     if isinstance(last, ExecutionFinished):
-        # Its fields at once, and the record as a tuple: a model gives them away at five times the cost, and the constructor
+        # Its fields at once, and the record as a tuple: a model gives them away at three times the cost, and the constructor
         # of a named tuple is a function of Python.
         began, end = start.__dict__, last.__dict__
         outcome, kind, message = end["outcome"], end["error_type"], end["error_message"]

@@ -174,7 +174,7 @@ def _created(out: Encoding, event: ThreadCreated, _sequence: int, _pack: Pack) -
 
 def _started(out: Encoding, event: ExecutionStarted, sequence: int, pack: Pack) -> None:
     out.start_sequence = sequence
-    fields = event.__dict__  # what a model gives away one by one costs five times as much
+    fields = event.__dict__  # what a model gives away one by one costs three times as much
     ops, prefix, given = out.ops, out.prefix, fields["input_id"]
     ops.append((EXECUTIONS, prefix + id_part(fields["execution_id"]), pack((sequence, 0))))
     if given is not None and fields["cause"] == "submit":

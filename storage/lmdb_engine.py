@@ -212,7 +212,7 @@ class LmdbEngine:
                     changes[numbered(own)] = None
                 own = change = change + 1
                 changes[numbered(own)] = key + batch.change
-                # As a tuple: the constructor of a named one is a function of Python, and takes thrice the time.
+                # As a tuple: the constructor of a named one is a function of Python, and takes twice the time.
                 answers.append(_tuple(Answer, ("committed", change, None)))
             generation, sequence = batch.head_generation, batch.head_sequence
             # Kept before the commit: where that fails, all of them are forgotten.

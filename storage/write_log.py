@@ -1,7 +1,7 @@
 """Owns what is committed and not yet in its tables: the rows of the last groups, as records of LOG. Knows no batches.
 
-A group of many threads touches a page for almost every row. Written at once into the tables that is four times what the
-bare rows take, and the sync waits for all of it. So a group is one record of LOG, in one run of pages, and is as durable
+A group of many threads touches a page for almost every row. Written at once into the tables that is several times what
+the bare rows take, and the sync waits for all of it. So a group is one record of LOG, in one run of pages, and is as durable
 by that. Its rows go into their tables with those of the groups around it, all at once: most of what one execution
 changes has been changed again by then, and neighbours share their pages.
 
